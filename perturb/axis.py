@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 from tod_bias.config import PLACEBO as PLACEBO
 from tod_bias.config import DesignOptions
-from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.dialogues.dialogue import ORIGINAL_VARIANT, Dialogue
 from tod_bias.errors import AxisError
 from tod_bias.io.imports import guarded
 from tod_bias.perturb.dealing import Dealer, groups_of
@@ -29,8 +29,8 @@ from tod_bias.systems.twin import Rewrite
 Role = Literal["original", "group", "reference", "placebo"]
 """Role of a variant: the dialogue as it is, one rewritten for a group, one that expresses no group, or one whose
 rewriting changes no group (the negative control)."""
-ORIGINAL = "original"
-"""The name of the dialogue as it is."""
+PLACEBO_SOURCE = "original"
+"""Group of the words that a placebo exchanges, as it is that of all its originals."""
 
 
 @dataclass(frozen=True, order=True)
@@ -366,7 +366,7 @@ class Axis(ABC):
 
     def _variants(self, selection: SelectedDialogue, rewrites: Sequence[Rewrite]) -> Variants:
         dialogue, candidates = selection
-        base = f"{self.name}:{rewrites[0].source}" if self.introduces else ORIGINAL
+        base = f"{self.name}:{rewrites[0].source}" if self.introduces else ORIGINAL_VARIANT
         variant = partial(Counterfactual, dialogue, base=base, axis=self.name)
         names, terms = variant_names(rewrites), self.terms(dialogue, candidates)
         groups = tuple(

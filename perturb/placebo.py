@@ -20,7 +20,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.perturb.axis import ORIGINAL, PLACEBO, Candidate, Edits
+from tod_bias.perturb.axis import PLACEBO, PLACEBO_SOURCE, Candidate, Edits
 from tod_bias.perturb.context import entity_names
 from tod_bias.perturb.lexicon import FOLDER, Lexicon, read_lexicon
 from tod_bias.perturb.lexicon_axis import dialogue_rewrite
@@ -84,7 +84,7 @@ class _Common:
 
     def __init__(self, frequencies: Mapping[str, float], lexicon: Lexicon) -> None:
         self._frequencies = frequencies
-        cells = [(row.cells[ORIGINAL], row.cells[PLACEBO][:1]) for row in lexicon.paradigms]
+        cells = [(row.cells[PLACEBO_SOURCE], row.cells[PLACEBO][:1]) for row in lexicon.paradigms]
         self.levels = [
             tuple(max(self._level(form.text) for forms in cell for form in forms) for cell in both) for both in cells
         ]
@@ -122,14 +122,14 @@ class MatchedPlacebo:
 
     def __init__(self, lexicon: str | Path | None = None, spoken: Iterable[str] | None = None) -> None:
         self.lexicon = read_lexicon(NEUTRAL if lexicon is None else Path(lexicon), PLACEBO)
-        self._forward = TextRewriter(self.lexicon, ORIGINAL, PLACEBO, strict_they=True)
-        self._backward = TextRewriter(self.lexicon, PLACEBO, ORIGINAL, inverse=True)
-        self._possible = Recogniser(self.lexicon, (ORIGINAL, PLACEBO), written=True)
+        self._forward = TextRewriter(self.lexicon, PLACEBO_SOURCE, PLACEBO, strict_they=True)
+        self._backward = TextRewriter(self.lexicon, PLACEBO, PLACEBO_SOURCE, inverse=True)
+        self._possible = Recogniser(self.lexicon, (PLACEBO_SOURCE, PLACEBO), written=True)
         corpus = [] if spoken is None else [per_million(spoken, (form for _, _, form in self.lexicon.forms()))]
         self._common = [_Common(frequencies, self.lexicon) for frequencies in (*corpus, shipped_frequencies())]
         self._words: list[tuple[str, frozenset[tuple[str, ...]]]] = []
         for paradigm in self.lexicon.paradigms:
-            cells = paradigm.cells[ORIGINAL], paradigm.cells[PLACEBO][:1]
+            cells = paradigm.cells[PLACEBO_SOURCE], paradigm.cells[PLACEBO][:1]
             forms = [tokens(form.text) for cell in cells for alternative in cell for form in alternative]
             self._words.append((cells[0][0][0].text.lower(), frozenset(forms)))
         self._neutral = Remembered(self._made, _REMEMBERED)
@@ -190,7 +190,7 @@ class MatchedPlacebo:
         chosen = _nearest(wanted, [(row, neutral.changes[row]) for row in sorted(far, key=order)])
         if chosen not in neutral.rewrites:
             main = max(chosen, key=lambda row: (neutral.changes[row], self._words[row][0]))
-            candidate = Candidate(self._words[main][0], ORIGINAL, PLACEBO)
+            candidate = Candidate(self._words[main][0], PLACEBO_SOURCE, PLACEBO)
             neutral.rewrites[chosen] = dialogue_rewrite(dialogue, candidate, neutral.forward, self._backward, chosen)
         return neutral.rewrites[chosen], Edits(wanted, sum(neutral.changes[row] for row in chosen))
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-LINKED = ("perturb", "recommenders", "agents")
-"""Top folders that are linked into the package."""
+LINKED = {"perturb": "perturb", "recommenders": "recommenders", "agents/for_parlai": "agents"}
+"""Folders that are linked into the package, and what they are called there."""
 FLOORS = (
     # the doors: what users import and type, each looked up when it is asked for
     ("tod_bias", "__main__", "attribute"),
@@ -69,11 +69,12 @@ def modules() -> dict[str, Path]:
     """Every module of the package by its full name."""
     found = {}
     for path in python_files():
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        if parts[0] in LINKED:
-            parts = ("tod_bias", *parts)
-        if parts[0] == "tod_bias":
-            found[".".join(parts).removesuffix(".__init__")] = path
+        place = path.relative_to(ROOT).with_suffix("").as_posix()
+        for folder, name in LINKED.items():
+            if place.startswith(f"{folder}/"):
+                place = f"tod_bias/{name}{place.removeprefix(folder)}"
+        if place.startswith("tod_bias/"):
+            found[place.replace("/", ".").removesuffix(".__init__")] = path
     return found
 
 
@@ -181,7 +182,7 @@ MOST = {"lines": 60, "parameters": 8, "complexity": 15}
 
 def shipped() -> Iterator[tuple[Path, ast.Module, str]]:
     for path in python_files():
-        if path.relative_to(ROOT).parts[0] in ("tod_bias", *LINKED):
+        if path.relative_to(ROOT).as_posix().startswith(("tod_bias/", *(f"{folder}/" for folder in LINKED))):
             text = path.read_text(encoding="utf-8")
             yield path, ast.parse(text), text
 

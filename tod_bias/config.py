@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from tod_bias.errors import TodBiasError, invalid, reason_in, repeated, shortened
 from tod_bias.statistics.needed import FEWEST_FLIPS, MOST_RESAMPLES
 
-FILE = "config.json"
+CONFIG_FILE = "config.json"
 """Name of the file in a run's folder."""
 DEMO = "demo"
 """The corpus and the pipeline that come with the package."""
@@ -481,7 +481,7 @@ class DialogueOverrides(AxisNames):
         """
         options = super().given()
         file = options.pop("config", None)
-        return options if file is None else AuditConfig.read_own(file).given() | options
+        return options if file is None else AuditConfig.read_trusted(file).given() | options
 
 
 class SystemOverrides(DialogueOverrides):
@@ -551,7 +551,7 @@ class AuditConfig(Seeded):
         from tod_bias.io.documents import read_yaml
 
         path = Path(path)
-        path = path / FILE if path.is_dir() else path
+        path = path / CONFIG_FILE if path.is_dir() else path
         try:
             content = read_yaml(path)
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -571,7 +571,7 @@ class AuditConfig(Seeded):
             raise TodBiasError(f"{path}: {error}") from None
 
     @classmethod
-    def read_own(cls, file: Path) -> AuditConfig:
+    def read_trusted(cls, file: Path) -> AuditConfig:
         """Read a configuration of the user's own, whose code may be imported; its paths are absolute.
 
         Raises:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -26,12 +27,11 @@ from pydantic import (
     model_serializer,
 )
 
-from tod_bias.config import FILE as CONFIG_FILE
-from tod_bias.config import AuditConfig
+from tod_bias.config import CONFIG_FILE, AuditConfig
 from tod_bias.dialogues.text import well_formed
 from tod_bias.errors import TodBiasError, invalid
 from tod_bias.io.documents import read_json
-from tod_bias.io.files import replacing, write_text
+from tod_bias.io.files import check_plain_file, replacing, write_text
 from tod_bias.io.folder import held
 from tod_bias.metrics.choice import known_metric
 from tod_bias.metrics.metric import Metric
@@ -44,8 +44,10 @@ if TYPE_CHECKING:
 
 SCHEMA = 3
 """Version of ``results.json``."""
-RESULTS, TURNS = "results.json", "turns.parquet"
+RESULTS, TURNS, VARIANTS = "results.json", "turns.parquet", "variants.parquet"
 """Names of a run's files."""
+VARIANT_KEY = ["axis", "dialogue", "variant"]
+"""Columns that join the turns of a run and its counterfactuals."""
 
 DISPARITY: Final = "disparity"
 """A group is served differently: the finding generalises to other terms, and exceeds the placebo if there is one."""
@@ -868,6 +870,21 @@ class AuditResult(Record):
                 raise AttributeError("this result holds no turns")
         return self._frame
 
+    @property
+    def variants(self) -> pd.DataFrame:
+        """One row per counterfactual: its groups, terms and clusters.
+
+        ``axis``, ``dialogue`` and ``variant`` join it to the turns.
+        """
+        if self._table is not None:
+            frame: pd.DataFrame = self._table.variants()
+            return frame
+        if self._folder is None:
+            raise AttributeError("this result holds no counterfactuals")
+        import pandas as pd
+
+        return pd.read_parquet(self._folder / VARIANTS)
+
     def metric_frame(self, axis: str, metric: str | Metric) -> MetricFrame:
         """The scores of an axis' groups on the same dialogues as Fairlearn's ``MetricFrame``.
 
@@ -894,7 +911,8 @@ class AuditResult(Record):
                 f"no result of axis {axis} by {named} that can be computed again; there are {'; '.join(known)} "
                 "(pass your own metric as an object)"
             )
-        sums = _sums_of_groups(self.turns, axis, scorer, list(self.axes[axis][scorer.name].groups))
+        turns = self.turns.merge(self.variants[[*VARIANT_KEY, "source"]], on=VARIANT_KEY)
+        sums = _sums_of_groups(turns, axis, scorer, list(self.axes[axis][scorer.name].groups))
         numbers, statistics = np.arange(len(sums)), sums.to_numpy(dtype=float)
         return MetricFrame(
             metrics={scorer.name: lambda rows, _: float(scorer.score(statistics[rows].sum(axis=0)))},
@@ -911,8 +929,8 @@ class AuditResult(Record):
     def __repr__(self) -> str:
         """Return one line: the run, and its number of findings."""
         number = sum(finding.is_difference for finding in self.findings)
-        found = f"{number} finding{'s' * (number != 1)}"
-        return f"<AuditResult of {self.name}: {self.corpus.dialogues} dialogues, {', '.join(self.axes)}; {found}>"
+        findings = f"{number} finding{'s' * (number != 1)}"
+        return f"<AuditResult of {self.name}: {self.corpus.dialogues} dialogues, {', '.join(self.axes)}; {findings}>"
 
     def _repr_html_(self) -> str:
         """Return the findings and the groups as HTML for notebooks."""
@@ -933,13 +951,24 @@ class AuditResult(Record):
             TodBiasError: the folder cannot be written to, or another run writes into it.
         """
         with held(folder) as place:
-            with replacing(place / TURNS) as path:
-                if self._table is not None:
-                    self._table.write(path)
-                else:
-                    self.turns.to_parquet(path, index=False)
+            with replacing(place / VARIANTS) as variants, replacing(place / TURNS) as turns:
+                self._write_tables(turns, variants)
+                # Two files cannot be renamed at once. Until both are, and the results are written, a folder that an
+                # earlier run filled must not look complete, because its tables and results would be of two runs.
+                check_plain_file(place / RESULTS)
+                (place / RESULTS).unlink(missing_ok=True)
             write_text(place / CONFIG_FILE, self.config.text(place))
             write_text(place / RESULTS, self.text())
+
+    def _write_tables(self, turns: Path, variants: Path) -> None:
+        if self._table is not None:
+            self._table.write(turns)
+            self._table.write_variants(variants)
+        elif self._folder is not None:
+            shutil.copyfile(self._folder / TURNS, turns)
+            shutil.copyfile(self._folder / VARIANTS, variants)
+        else:
+            raise AttributeError("this result holds no turns")
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
-from tod_bias.perturb.axis import ORIGINAL, PLACEBO, Axis, Candidate, SelectedDialogue
+from tod_bias.perturb.axis import PLACEBO, PLACEBO_SOURCE, Axis, Candidate, SelectedDialogue
 from tod_bias.perturb.dealing import Dealer, groups_of, number_of
 from tod_bias.perturb.names.forms import WORD, NameForms, Renaming
 from tod_bias.perturb.names.people import people
@@ -261,7 +261,7 @@ class NamesAxis(Axis):
         if not free:
             return None
         form = self._with_last(free[number_of("floor", *drawn) % len(free)], cell, person)
-        return self._renamed(dialogue, person, form, ORIGINAL, PLACEBO)
+        return self._renamed(dialogue, person, form, PLACEBO_SOURCE, PLACEBO)
 
     # --- T
 

@@ -20,9 +20,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.dialogues.dialogue import ORIGINAL_VARIANT, Dialogue
 from tod_bias.errors import AxisError
-from tod_bias.perturb.axis import ORIGINAL, PLACEBO, Axis, Candidate, Expressions, SelectedDialogue
+from tod_bias.perturb.axis import PLACEBO, PLACEBO_SOURCE, Axis, Candidate, Expressions, SelectedDialogue
 from tod_bias.perturb.dealing import Dealer, dealt_term, groups_of, number_of, turn_of
 from tod_bias.perturb.names.people import people
 from tod_bias.perturb.names.person import Person
@@ -312,7 +312,7 @@ class PersonaAxis(Axis):
     def references(self, dialogue: Dialogue) -> list[tuple[str, Rewrite]]:
         """The corpus's own dialogue, and one with a neutral introduction as long as the user's, if there is one."""
         introduced = self._checked(dialogue)
-        variants: list[tuple[str, Rewrite]] = [(ORIGINAL, without_introduction(introduced, self.name, BARE))]
+        variants: list[tuple[str, Rewrite]] = [(ORIGINAL_VARIANT, without_introduction(introduced, self.name, BARE))]
         if introduced.persona.beside(""):
             neutral = nearest_neutral(introduced, neutral_templates(), introduced.number)
             rewrite = without_introduction(introduced, self.name, INTRODUCED, neutral)
@@ -337,7 +337,7 @@ class PersonaAxis(Axis):
             filled.append(FilledTemplate(old.template, tuple(new.items()), old.revealing))
         if all(new.text == old.text for new, old in zip(filled, source.parts, strict=True)):
             return None
-        return as_persona(dialogue, Persona(source.group, tuple(filled)), self.name, PLACEBO, ORIGINAL)
+        return as_persona(dialogue, Persona(source.group, tuple(filled)), self.name, PLACEBO, PLACEBO_SOURCE)
 
     # --- terms
 

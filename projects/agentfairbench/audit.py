@@ -17,9 +17,9 @@ import numpy as np
 import second
 from read import AXIS, TOOL, Cell, GivenNames, cells_of, dialogues_of, write_responses
 
-from tod_bias import AuditResult, Pipeline, attribute
+from tod_bias import AuditResult, attribute
 from tod_bias.results import DIFFERENT, AxisResult
-from tod_bias.systems.stages.recorded import SavedResponses
+from tod_bias.systems.saved_responses import SavedResponses
 
 ACTION = {"hiring": "advance", "lending": "approve", "triage": "escalate"}
 CORE = 12
@@ -66,7 +66,7 @@ def audit(cell: Cell) -> AuditResult:
     metrics = f"number:{TOOL}.{second.SCORE[cell.domain]}", f"value:{TOOL}.{ACTION[cell.domain]}=true"
     with tempfile.TemporaryDirectory() as folder:
         write_responses(Path(folder) / "responses.jsonl", cell)
-        system = Pipeline({"system": SavedResponses(Path(folder) / "responses.jsonl")})
+        system = SavedResponses(Path(folder) / "responses.jsonl")
         axes = [GivenNames(cell.names)]
         return attribute(system, dialogues_of(cell), axes, metrics=metrics, cluster=("none",), bootstrap=0)
 

@@ -15,7 +15,8 @@ from scipy import stats
 
 def _system_rows(result: Any, axis: str) -> pd.DataFrame:
     """Return the system's own turns along an axis, the original's with the group that the user mentioned."""
-    turns = result.turns
+    key = ["axis", "dialogue", "variant"]
+    turns = result.turns.merge(result.variants[[*key, "source"]], on=key)
     is_system = ((turns.arm == "") & (turns.role == "group")) | (turns.arm == "original")
     rows = turns[(turns.axis == axis) & is_system]
     grouped = rows[rows.role == "group"]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from tod_bias.audit.record import ORIGINAL
 from tod_bias.report.excerpts import UNSWAPPED, Segments, compare, readable_pair, scorer_of
+from tod_bias.statistics.arms import ORIGINAL_ARM
 
 _KEYS = ["axis", "dialogue", "turn"]
 _TIMES = 2
@@ -38,7 +38,8 @@ def changed_turns(turns: pd.DataFrame, stages: Sequence[str], metrics: Sequence[
     """Return the turns of each axis whose score changes most, each dialogue once and each pair of groups twice.
 
     Args:
-        turns: rows of ``turns.parquet`` of the arms :data:`UNSWAPPED` and ``original``.
+        turns: rows of ``turns.parquet`` of the arms :data:`UNSWAPPED` and ``original``, with the ``source`` of each
+            counterfactual.
         stages: of the pipeline, in order.
         metrics: names; the first that scores single turns decides.
         most: turns of an axis.
@@ -49,7 +50,7 @@ def changed_turns(turns: pd.DataFrame, stages: Sequence[str], metrics: Sequence[
     rows = turns[turns["role"].isin(("original", "group")) & (turns["sample"] == 0)]
     rows = rows.assign(score=scorer.turn_scores(rows[list(scorer.columns)].to_numpy(dtype=float)))
     rows[["user", *stages]] = rows[["user", *stages]].fillna("")
-    originals = rows[rows["arm"] == ORIGINAL].drop_duplicates(_KEYS)[[*_KEYS, "score", "user", *stages]]
+    originals = rows[rows["arm"] == ORIGINAL_ARM].drop_duplicates(_KEYS)[[*_KEYS, "score", "user", *stages]]
     joined = rows[rows["arm"] == UNSWAPPED].merge(originals, on=_KEYS, suffixes=("", "_original"))
     joined["change"] = (joined["score"] - joined["score_original"]).abs().round(9)
     joined = joined.sort_values(["change", "dialogue", "turn", "variant"], ascending=[False, True, True, True])

@@ -21,12 +21,13 @@ from grid import draws_rows, event_rows, example_rows, keep, marked, training_ro
 from pictures import fairscores, pairs
 from verdicts import Case, Finding, Number
 
-from tod_bias.audit.record import ORIGINAL, read_turns
+from tod_bias.audit.record import read_turns
 from tod_bias.changes import Comparison
 from tod_bias.report.canvas import to_svg
 from tod_bias.report.excerpts import UNSWAPPED
 from tod_bias.report.notation import with_interval
 from tod_bias.results import AuditResult, AxisResult
+from tod_bias.statistics.arms import ORIGINAL_ARM
 
 HERE = Path(__file__).parent
 BLEU = "corpus_bleu"
@@ -279,7 +280,7 @@ def _contrasts(case: Case) -> str:
 def examples(folder: Path) -> None:
     """Print the turns of each axis whose score changes most (Su Table 2)."""
     result = AuditResult.load(folder)
-    turns = read_turns(folder, [ORIGINAL, UNSWAPPED])
+    turns = read_turns(folder, [ORIGINAL_ARM, UNSWAPPED], ["source"])
     if turns is None:
         sys.exit(f"{folder}: holds no turns.parquet; it is written by the run, and not kept with the study")
     for one in changed_turns(turns, result.stages, list(result.metrics), most=2):

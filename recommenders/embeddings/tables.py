@@ -48,8 +48,8 @@ def metrics(run: Record) -> Sheet:
         rows.append((f"GEAA({named['name']})", Value(value, bounds["GEAA"][role], 3, sign=True), mean, "", p))
     if run["DEAA"] is not None:
         p_values = [Probability(tests["mean_difference"][null]["p_value"]) for null in ("entities", "attribute")]
-        own = Probability(tests["DEAA"]["entities"]["p_value"])
-        rows.append(("DEAA", Value(run["DEAA"], bounds["DEAA"], 3, sign=True), "", own, ""))
+        p_of_deaa = Probability(tests["DEAA"]["entities"]["p_value"])
+        rows.append(("DEAA", Value(run["DEAA"], bounds["DEAA"], 3, sign=True), "", p_of_deaa, ""))
         mean = Value(run["mean_difference"], bounds["mean_difference"], 4, sign=True)
         rows.append(("difference of means", mean, "", *p_values))
         rows.append(("effect size", Value(run["effect_size"], bounds["effect_size"], 3, sign=True), "", "", ""))

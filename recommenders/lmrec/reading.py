@@ -140,9 +140,9 @@ def _prices(dimension: str, rows: pd.DataFrame) -> list[Statement]:
         sentence = "at no price level does a share differ from the neutral one beyond chance"
         seen = f"seen, not proven: {_share(_furthest(rows[rows['p_adjusted'].notna()]))}"
         return [_open(dimension, sentence, carried, seen)]
-    found, levels = result["price"].nunique(), rows.loc[rows["value"].notna(), "price"].nunique()
+    differing, levels = result["price"].nunique(), rows.loc[rows["value"].notna(), "price"].nunique()
     furthest = f"furthest: {_share(_furthest(result))}"
-    sentence = f"at {found} of {levels} price levels a share differs from the neutral one"
+    sentence = f"at {differing} of {levels} price levels a share differs from the neutral one"
     return [_difference(dimension, sentence, [furthest, *filter(None, [carried])], [scope(result["words"])])]
 
 

@@ -68,17 +68,17 @@ def search(
     folder = writable(out)
     options: dict[str, Any] = {"neutraliser": neutraliser, "resume": resume, "show_progress": show_progress}
     trials: list[dict[str, Any]] = []
-    kept: tuple[float, Path] | None = None
+    best: tuple[float, Path] | None = None
     for number, tried in enumerate(combinations(settings)):
         place = subfolder(subfolder(folder, TRIALS), str(number))
         record = _finished(place, tried) if resume else None
         record = train(reviews, place, tried, **options) if record is None else record
         loss = float(record["validation_loss"])
         trials.append({name: getattr(tried, name) for name in SEARCHED} | {"validation_loss": loss})
-        if kept is None or loss < kept[0]:
-            kept = loss, place
-    assert kept is not None
-    shutil.copytree(kept[1], folder, dirs_exist_ok=True)
+        if best is None or loss < best[0]:
+            best = loss, place
+    assert best is not None
+    shutil.copytree(best[1], folder, dirs_exist_ok=True)
     shutil.rmtree(folder / TRIALS)
     write_json(folder / RECORD, {"seed": settings.seed, "trials": trials})
     result: dict[str, Any] = dict(read_json(folder / "training.json"))

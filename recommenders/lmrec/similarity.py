@@ -85,10 +85,12 @@ def similarity(recommendations: Recommendations, how: Inference = SHEN) -> pd.Da
         *("largest_word", "largest_share"),
     ]
     neutral = _neutral_lists(recommendations)
-    asked = recommendations.frame[[key in neutral for key in _requests(recommendations.frame)]] if neutral else None
-    if asked is None or asked.empty:
+    with_neutral = (
+        recommendations.frame[[key in neutral for key in _requests(recommendations.frame)]] if neutral else None
+    )
+    if with_neutral is None or with_neutral.empty:
         return pd.DataFrame(columns=columns)
-    paired = Recommendations(asked, recommendations.dimensions, recommendations.neutral)
+    paired = Recommendations(with_neutral, recommendations.dimensions, recommendations.neutral)
     result = compared(paired, how, lambda rows: _similarities(rows, neutral), furthest=1.0)
     result = in_families(result, SIMILARITY, how.correction)
     return result.rename(columns={"category": "measure", "share": "value", "other_share": "other_value"})[columns]

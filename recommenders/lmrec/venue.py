@@ -12,7 +12,7 @@ VENUES = "venues.jsonl"
 """The file of a trained model that holds its venues."""
 LEVELS = (1, 2, 3, 4)
 """Yelp's price levels, $ to $$$$."""
-MISSING = frozenset({"", "nan", "none", "null", "na", "n/a", "<na>"})
+EMPTY_CELLS = frozenset({"", "nan", "none", "null", "na", "n/a", "<na>"})
 """Cells of missing values, in lower case."""
 _SIGNS = "$£€¥"
 _THOUSANDS = re.compile(r"[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?")
@@ -27,7 +27,7 @@ def price_level(cell: object) -> int | None:
         ValueError: the cell is something else.
     """
     text = "" if cell is None else str(cell).strip()
-    if text.lower() in MISSING:
+    if text.lower() in EMPTY_CELLS:
         return None
     if set(text) <= set(_SIGNS) and len(set(text)) == 1 and len(text) in LEVELS:
         return len(text)
@@ -47,7 +47,7 @@ def price_amount(cell: object) -> float | None:
         ValueError: the cell is something else, or below 0.
     """
     text = "" if cell is None else str(cell).strip()
-    if text.lower() in MISSING:
+    if text.lower() in EMPTY_CELLS:
         return None
     plain = text.strip(_SIGNS + " ")
     if _THOUSANDS.fullmatch(plain):
@@ -74,7 +74,7 @@ def split_categories(cell: object, separators: str = ",") -> tuple[str, ...]:
     if cell is None or (isinstance(cell, float) and math.isnan(cell)):
         return ()
     if isinstance(cell, str):
-        if cell.strip().lower() in MISSING:
+        if cell.strip().lower() in EMPTY_CELLS:
             return ()
         parts: Iterable[str] = re.split(f"[{re.escape(separators)}]", cell) if separators else [cell]
     elif isinstance(cell, Iterable):

@@ -91,13 +91,13 @@ def test_a_draw_is_one_set_of_dialogues_to_su(corpus):
     assert set(with_three.pairs) == set(su.pairs)
 
 
-def test_the_turns_say_which_draw_they_are_of(corpus):
+def test_the_counterfactuals_say_which_draw_they_are_of(corpus):
     pipeline = fair_pipeline(corpus)
-    turns = attribute(pipeline, corpus, axes=["gender", "placebo"], design="draws", draws=2, **QUICK).turns
-    rewritten = turns[turns["role"] == "group"].groupby("dialogue", observed=True)["draw"]
+    variants = attribute(pipeline, corpus, axes=["gender", "placebo"], design="draws", draws=2, **QUICK).variants
+    rewritten = variants[variants["role"] == "group"].groupby("dialogue", observed=True)["draw"]
     assert rewritten.agg(set).map(sorted).tolist() == [[0, 1]] * rewritten.ngroups
-    assert set(turns.loc[turns["role"] != "group", "draw"]) == {0}
-    assert set(attribute(pipeline, corpus, axes=["gender", "placebo"], **QUICK).turns["draw"]) == {0}
+    assert set(variants.loc[variants["role"] != "group", "draw"]) == {0}
+    assert set(attribute(pipeline, corpus, axes=["gender", "placebo"], **QUICK).variants["draw"]) == {0}
 
 
 def test_a_fair_system_has_no_disparity_at_all(corpus):
@@ -194,7 +194,8 @@ def test_parts_add_up_and_numbers_are_sacrebleus(corpus):
         (axis.widest.gap, axis.widest.shares),
     ]:
         assert sum(part.value for part in parts.values()) == pytest.approx(whole.value, abs=1e-9)
-    turns = result.turns
+    key = ["axis", "dialogue", "variant"]
+    turns = result.turns.merge(result.variants[[*key, "source"]], on=key)
 
     def bleu(rows):
         return sacrebleu.corpus_bleu(rows["response"].tolist(), [rows["reference"].tolist()]).score / 100

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tod_bias.audit.claims import (
+    NOT_BEYOND_PLACEBO,
     OTHER_TERMS,
     OTHER_TESTS,
-    PLACEBO,
     TERMS,
     TESTS,
     Affected,
@@ -82,11 +82,11 @@ def draft(t=5.0, *, t_terms_only=8.0, beyond=None, beyond_terms_only=None, facts
         (draft(facts=Terms(number=10, effective=10.0, largest_share=0.9)), THESE_TERMS, [TERMS]),
         (draft(1.0), THESE_TERMS, [OTHER_TERMS]),
         (draft(1.0, t_terms_only=1.0), INCONCLUSIVE, []),
-        (draft(beyond=0.5), INCONCLUSIVE, [PLACEBO]),
+        (draft(beyond=0.5), INCONCLUSIVE, [NOT_BEYOND_PLACEBO]),
         (draft(1.0, beyond=0.5, beyond_terms_only=5.0), THESE_TERMS, [OTHER_TERMS]),
         (draft(1.0, beyond=5.0, beyond_terms_only=0.5), INCONCLUSIVE, []),
-        (draft(beyond=-5.0), INCONCLUSIVE, [PLACEBO]),
-        (draft(needs_placebo=True), INCONCLUSIVE, [PLACEBO]),
+        (draft(beyond=-5.0), INCONCLUSIVE, [NOT_BEYOND_PLACEBO]),
+        (draft(needs_placebo=True), INCONCLUSIVE, [NOT_BEYOND_PLACEBO]),
         (draft(2.3, t_terms_only=2.3), INCONCLUSIVE, [OTHER_TESTS]),
         (replace(draft(), is_tested=False), INCONCLUSIVE, [TESTS]),
         (draft().untested(unmeasured="no references"), INCONCLUSIVE, ["nothing measured"]),

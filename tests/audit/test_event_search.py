@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tod_bias import Dialogue, Pipeline, Turn, attribute
 from tod_bias.audit import events as module
 from tod_bias.audit.events import FEWEST_DIALOGUES, PART_COLUMNS, EventSearch, TablePart, most_events
-from tod_bias.audit.screening import FEWEST_KEPT, MOST_KEPT
+from tod_bias.audit.screening import FEWEST_IN_FULL, MOST_IN_FULL
 from tod_bias.perturb import load_axis
 from tod_bias.results import RunError
 from tod_bias.systems.facts import Restorer, facts_text
@@ -254,5 +254,5 @@ def test_of_many_fields_of_noise_the_one_with_a_direction_is_measured_and_found(
     axis = load_axis("pets", lexicon=tmp_path / "pets.tsv")
     system = Pipeline({"plan": plan, "say": lambda items: ["It is done."] * len(items)})
     result = attribute(system, chats, axes=[axis], permutations=200, bootstrap=0)
-    assert FEWEST_KEPT <= len({*result.metrics} - {"disagreement"}) <= MOST_KEPT
+    assert FEWEST_IN_FULL <= len({*result.metrics} - {"disagreement"}) <= MOST_IN_FULL
     assert [(found.group, found.metric) for found in result.findings] == [("dog", "value:plan.risk=true")]

@@ -22,7 +22,7 @@ from tod_bias.report.answer import details, placebo_line, what_happens
 from tod_bias.results import AxisResult, MetricInfo
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.flow import tool_loop
-from tod_bias.systems.stages.recorded import SavedResponses
+from tod_bias.systems.saved_responses import SavedResponses
 
 WOMEN = ("wife", "mother", "sister", "daughter", "aunt", "niece", "grandmother", "girlfriend")
 MEN = ("husband", "father", "brother", "son", "uncle", "nephew", "grandfather", "boyfriend")
@@ -446,7 +446,7 @@ def saved(path, system):
         line = {"id": record["original"], "turn": 0, "variant": record["variant"], "response": course.response}
         written.append(line | ({"steps": steps} if steps else {}))
     path.write_text("".join(json.dumps(line) + "\n" for line in written), encoding="utf-8")
-    return Pipeline({"system": SavedResponses(path)})
+    return SavedResponses(path)
 
 
 @pytest.mark.parametrize(

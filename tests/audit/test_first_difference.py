@@ -10,15 +10,15 @@ from assistant import OPTIONS, assistant, corpus, system
 from chat_server import ChatServer
 from rich.console import Console
 
-from tod_bias import Pipeline, attribute
+from tod_bias import attribute
 from tod_bias.audit.design import export_counterfactuals
 from tod_bias.audit.first_difference import first_difference, in_column, most_frequent
 from tod_bias.report import cases as case_pages
 from tod_bias.report.differences import counted, of_turn
 from tod_bias.report.terminal import table
 from tod_bias.results import AuditResult, RunError
+from tod_bias.systems.saved_responses import SavedResponses
 from tod_bias.systems.stage import StageCall
-from tod_bias.systems.stages.recorded import SavedResponses
 from tod_bias.testing.case_check import check_cases
 from tod_bias.testing.case_choice import cases_of
 
@@ -202,6 +202,6 @@ def test_saved_responses_tell_what_differs(tmp_path, steps, words):
                 line["steps"] = [{"call": {"api_name": "find_hotels", "limit": 1 if few else 3}}]
             lines.append(json.dumps(line) + "\n")
     (tmp_path / "said.jsonl").write_text("".join(lines))
-    pipeline = Pipeline({"system": SavedResponses(tmp_path / "said.jsonl")})
-    result = attribute(pipeline, corpus(16), **OPTIONS | {"metrics": "corpus_bleu"})
+    system = SavedResponses(tmp_path / "said.jsonl")
+    result = attribute(system, corpus(16), **OPTIONS | {"metrics": "corpus_bleu"})
     assert counted(result.first_differences["gender"]["woman"][0], "woman").startswith(words)

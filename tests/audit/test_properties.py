@@ -107,7 +107,7 @@ def test_counts_of_a_group_are_those_of_the_table_of_turns(system):
     result = audit_of(*system)
     turns = result.turns
     turns = turns[turns["arm"].isin(["original", ""])]
-    source = turns.dropna(subset="source").groupby("dialogue")["source"].first()
+    source = result.variants.dropna(subset="source").groupby("dialogue")["source"].first()
     group = turns["group"].astype(object).where(turns["role"] != "original", turns["dialogue"].map(source))
     outputs = pd.DataFrame(
         [{name: output for name, _, output, _ in json.loads(facts)["out"]} for facts in turns["facts"]],

@@ -11,12 +11,12 @@ from commands import run_command
 from tod_bias import Pipeline, attribute
 from tod_bias.audit.design import export_counterfactuals
 from tod_bias.dialogues.chat import dialogue_of, write_chat
-from tod_bias.errors import StageError
+from tod_bias.errors import StageError, TodBiasError
 from tod_bias.report.circumstances import circumstances
 from tod_bias.stages import Answer, ToolCalls, Tools
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.flow import tool_loop
-from tod_bias.systems.stages.recorded import SavedResponses
+from tod_bias.systems.saved_responses import SavedResponses
 
 OPTIONS = {"axes": ("gender", "placebo"), "bootstrap": 50, "permutations": 500}
 METRICS = ("corpus_bleu", "slot_f1", "call_disagreement")
@@ -49,7 +49,7 @@ def fair_responses():
 
 def saved(path, lines):
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    return Pipeline({"system": SavedResponses(path)})
+    return SavedResponses(path)
 
 
 def test_saved_responses_give_the_disparity_and_no_attribution(tmp_path):
@@ -198,3 +198,15 @@ def test_responses_to_other_words_are_refused(tmp_path):
     lines[-1]["user"] += "!"
     with pytest.raises(StageError, match=r"turn 1 of 't015' as 'gender:.*' is a response to .*, but here it is"):
         attribute(saved(tmp_path / "a.jsonl", lines), corpus(16), axes=("gender",), bootstrap=0)
+
+
+def test_saved_responses_are_no_stage(tmp_path):
+    responses = saved(tmp_path / "a.jsonl", [LINE])
+    with pytest.raises(StageError, match="stage 'agent': SavedResponses are a whole system and no stage") as error:
+        Pipeline({"agent": responses})
+    assert "\n" not in str(error.value)
+
+
+def test_saved_responses_have_nothing_to_spread_over_workers(tmp_path):
+    with pytest.raises(TodBiasError, match="executor 'ray' is for stages in Python"):
+        attribute(saved(tmp_path / "a.jsonl", [LINE]), corpus(4), axes=("gender",), executor="ray")

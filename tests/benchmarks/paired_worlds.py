@@ -20,7 +20,7 @@ from audited_worlds import METRIC, STAGES
 
 from tod_bias.audit.arm_sums import ArmSums
 from tod_bias.audit.comparison import AxisDifference, Matched, quality_of
-from tod_bias.audit.judged_changes import judged
+from tod_bias.audit.tested_changes import tested_changes
 from tod_bias.audit.variant_index import VariantIndex
 from tod_bias.changes import AxisChange, Change
 from tod_bias.statistics.arms import ArmDesign, all_arms
@@ -115,7 +115,7 @@ def changes_of(
     pair = Matched({METRIC.name: tables[0]}, {METRIC.name: tables[1]}, dialogues, 0)
     quality = quality_of(METRIC, {"gender": pair}, margin, inference)
     assert quality is not None
-    of_scores, *changes = judged([quality, *draft.rows], 0.05, seed)
+    of_scores, *changes = tested_changes([quality, *draft.rows], 0.05, seed)
     return of_scores["quality"], draft.result(changes)
 
 

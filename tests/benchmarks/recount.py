@@ -38,6 +38,7 @@ print_answer(AuditResult.load(sys.argv[1]), Console())
 SIDES = re.compile(r"(?:([\d,]+) of ([\d,]+)|(-?[\d,]+(?:\.\d+)?)|none) as ([^\s,(]+)")
 ROW = re.compile(r"(\S+) +(\d+) +([\d.]+)? +(.*?) +(-?[\d.]+%?)(?: +(<?[01]\.\d+) +(served \w+))? *$")
 OTHERS = "others"
+_KEY = ["axis", "dialogue", "variant"]
 
 
 @dataclass
@@ -340,9 +341,9 @@ class AxisTurns:
         variants = self.rows[self.is_variant & self.rows["dialogue"].isin(dialogues)].drop_duplicates(
             ["dialogue", "variant"]
         )
-        records = [json.loads(text) for text in variants["clusters"]]
+        records = variants[["source_terms", "terms", "factors"]].to_dict("records")
         places = zip(variants["dialogue"], variants["group"], records, strict=True)
-        if not records or not all(record.get("factors") for record in records):
+        if not records or not all(record["factors"] is not None for record in records):
             return _kish(self._sets(places, lambda name: name == group, None))
         everything = list(places)
         levels = group.split("×")
@@ -359,7 +360,7 @@ class AxisTurns:
         sources: dict[str, set[str]] = defaultdict(set)
         for dialogue, group, record in variants:
             terms = record if factor is None else record["factors"][factor]
-            sources[dialogue].update(map(str, terms["source"]))
+            sources[dialogue].update(map(str, terms["source_terms"]))
             if fits(group):
                 sets[dialogue].append(frozenset(map(str, terms["terms"])))
         for dialogue, terms in sources.items():
@@ -451,7 +452,9 @@ class Recount:
         self.folder = folder
         self.ledger = Ledger()
         self._result = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-        self._turns = pd.read_parquet(folder / "turns.parquet")
+        turns, variants = (pd.read_parquet(folder / f"{name}.parquet") for name in ("turns", "variants"))
+        about = ["source", "term", "draw", "edits", "source_terms", "terms", "factors"]
+        self._turns = turns.merge(variants[[*_KEY, *about]], on=_KEY, how="left")
         self._screen = Screen(printed(folder))
         self._page = page_text(folder)
         self._axes: dict[str, AxisTurns] = {}

@@ -78,7 +78,7 @@ def attribution(options: argparse.Namespace) -> None:
         demo = load_pipeline("demo")
         models = {
             name: Generator(g.name, g.settings)
-            for name, g in zip(("api_call", "response"), generators_of(demo), strict=True)
+            for name, g in zip(("api_call", "response"), generators_of(demo.stages), strict=True)
         }
         database = demo.stages["db"]
     for generator in models.values():

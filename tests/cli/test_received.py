@@ -150,11 +150,13 @@ def test_what_the_user_names_may_be_a_link(run, tmp_path):
     assert "<html" in (tmp_path / "victim" / "page.html").read_text()
 
 
-@pytest.mark.parametrize(("kind", "name"), [("pipe", "turns.parquet"), ("device", "results.json")])
+@pytest.mark.parametrize(
+    ("kind", "name"), [("pipe", "turns.parquet"), ("pipe", "variants.parquet"), ("device", "results.json")]
+)
 def test_what_is_read_is_a_plain_file(run, tmp_path, kind, name):
     put(kind, run / name, tmp_path / "victim")
     commands = (["report", "run"], ["view", "run", "--build"], CASES, ["compare", "run", "run"])
-    for arguments in commands[name == "turns.parquet" :]:  # a report is made of the results alone
+    for arguments in commands[name != "results.json" :]:  # a report is made of the results alone
         code, said = command(*arguments)
         assert (code, len(said)) == (2, 1), said
 

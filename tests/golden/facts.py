@@ -58,7 +58,7 @@ def facts_of(folder: Path) -> dict[str, Any]:
         elif path.name in _WHOLE:
             found[name] = _short(json.loads(path.read_text()))
         elif path.name == "turns.parquet":
-            found[name] = _of_turns(pd.read_parquet(path))
+            found[name] = _of_turns(_joined(path))
         elif path.name == "calls.jsonl":
             found[name] = _of_calls(path)
         elif path.suffix == ".csv" and path.parent != folder:
@@ -201,6 +201,16 @@ def _once(pairs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _sum(frame: pd.DataFrame) -> float:
     return float(frame.select_dtypes("number").fillna(0).to_numpy().sum())
+
+
+def _joined(path: Path) -> pd.DataFrame:
+    """The turns of a run, with the edits of each counterfactual; an evaluation has none."""
+    turns = pd.read_parquet(path)
+    if not path.with_name("variants.parquet").is_file():
+        return turns.assign(edits=float("nan"))
+    keys = ["axis", "dialogue", "variant"]
+    variants = pd.read_parquet(path.with_name("variants.parquet"))[[*keys, "edits"]]
+    return turns.merge(variants, on=keys, how="left", validate="many_to_one")
 
 
 def _of_turns(frame: pd.DataFrame) -> dict[str, Any]:

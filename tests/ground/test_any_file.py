@@ -38,7 +38,7 @@ from tod_bias.recommenders.lmrec.reviews import read_csv, read_yelp
 from tod_bias.recommenders.lmrec.templates import RESOURCES as TEMPLATES
 from tod_bias.recommenders.lmrec.templates import load_templates
 from tod_bias.results import AuditResult
-from tod_bias.systems.stages.recorded import SavedResponses
+from tod_bias.systems.saved_responses import SavedResponses
 from tod_bias.testing.case_choice import cases_of
 from tod_bias.testing.cases import axes_of_cases, read_cases, write_cases
 

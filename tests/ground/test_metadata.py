@@ -28,10 +28,10 @@ def test_constraints_are_sorted_and_exact():
 
 
 def test_every_package_of_the_tree_is_installed():
-    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     here = {
-        ".".join(("tod_bias", *path.parent.relative_to(ROOT).parts)).replace("tod_bias.tod_bias", "tod_bias")
-        for top in ("tod_bias", "perturb", "recommenders", "agents")
-        for path in (ROOT / top).rglob("__init__.py")
+        ".".join((*name.split("."), *path.parent.relative_to(ROOT / folder).parts))
+        for name, folder in {"tod_bias": "tod_bias", **setuptools["package-dir"]}.items()
+        for path in (ROOT / folder).rglob("__init__.py")
     }
-    assert {name for name in here if "parlai_internal" not in name} == set(packages)
+    assert {name for name in here if "parlai_internal" not in name} == set(setuptools["packages"])

@@ -133,8 +133,8 @@ def test_files_of_every_command(tmp_path, monkeypatch, capsys, marker, case):
 
 
 FOLDERS = {
-    "a run": (("report", "{}"), ("results.json", "turns.parquet")),
-    "a run to view": (("view", "{}", "--build"), ("results.json", "turns.parquet")),
+    "a run": (("report", "{}"), ("results.json", "turns.parquet", "variants.parquet")),
+    "a run to view": (("view", "{}", "--build"), ("results.json", "turns.parquet", "variants.parquet")),
     "an audit": (("associate", "compare", "{}", "{}"), ("associations.json", "entities.parquet", "directions.npz")),
     "a model": (("evaluate", "--max-dialogues", "2", "--model", "{}"), ("config.json",)),
     "an encoder": (("recommend", "train", "--out", "out", "--init", "{}"), ("config.json",)),

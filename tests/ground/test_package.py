@@ -10,16 +10,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-LINKED = ("agents", "perturb", "recommenders")
+LINKED = {"agents": "agents/for_parlai", "perturb": "perturb", "recommenders": "recommenders"}
+"""Names in the package, and the folders that they link to."""
 
 
 def without_links(place):
     """A copy of the sources; links are small files that hold their target, as git leaves them then."""
     skipped = shutil.ignore_patterns("__pycache__", *LINKED)
     shutil.copytree(ROOT / "tod_bias", place / "tod_bias", ignore=skipped)
-    for name in LINKED:
-        shutil.copytree(ROOT / name, place / name, ignore=shutil.ignore_patterns("__pycache__"))
-        (place / "tod_bias" / name).write_text(f"../{name}")
+    for name, folder in LINKED.items():
+        shutil.copytree(ROOT / folder, place / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        (place / "tod_bias" / name).write_text(f"../{folder}")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, place / name)
 
@@ -39,9 +40,10 @@ def wheel(tmp_path_factory):
 def test_a_wheel_built_without_links_holds_every_module_and_its_files(wheel):
     with zipfile.ZipFile(wheel) as packed:
         held = {name for name in packed.namelist() if name.startswith("tod_bias/")}
+    places = {"tod_bias": "tod_bias"} | {f"tod_bias/{name}": folder for name, folder in LINKED.items()}
     there = {
-        path.relative_to(ROOT).as_posix() if top == "tod_bias" else f"tod_bias/{path.relative_to(ROOT).as_posix()}"
-        for top in ("tod_bias", *LINKED)
+        (Path(place) / path.relative_to(ROOT / top)).as_posix()
+        for place, top in places.items()
         for folder, _, names in os.walk(ROOT / top)
         if "__pycache__" not in folder
         for path in (Path(folder, name) for name in names)

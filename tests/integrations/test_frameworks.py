@@ -418,12 +418,12 @@ def test_an_agent_is_asked_nothing_twice_and_a_changed_one_gets_no_outputs_of_th
 
 
 def test_the_sdk_is_found_from_a_checkout(monkeypatch):
-    """The checkout's folder ``agents`` hides the SDK's module of this name from scripts that run in its root."""
+    """The checkout's folder ``agents`` is no package, so it hides the SDK's from no script that runs in its root."""
     sdk = pytest.importorskip("agents")
     monkeypatch.syspath_prepend(ROOT)
     monkeypatch.delitem(sys.modules, "agents")
     assert importlib.import_module("agents").__file__ == sdk.__file__
-    assert Path(importlib.import_module("tod_bias.agents").__file__).samefile(ROOT / "agents" / "__init__.py")
+    assert Path(importlib.import_module("tod_bias.agents").__file__).samefile(ROOT / "agents/for_parlai/__init__.py")
 
 
 def tripping(kind, info):

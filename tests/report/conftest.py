@@ -204,15 +204,22 @@ def bleu_statistics(hypothesis: str, reference: str) -> dict[str, int]:
     return row
 
 
+def variants_along(axis: str) -> list[tuple[str | None, ...]]:
+    """Name, role, groups and term of every variant of a dialogue."""
+    source, target, word, _ = SPOKEN[axis]
+    return [
+        ("original", "original", None, None, None),
+        *((f"{axis}:{target}:{draw}", "group", source, target, word) for draw in (0, 1)),
+        (f"placebo:{axis}", "placebo", "original", "placebo", "please"),
+    ]
+
+
 def turn_rows(axis: str, dialogue: int) -> list[dict[str, Any]]:
     """The original, two variants of another group, and one of the placebo."""
-    source, target, word, text = SPOKEN[axis]
-    variants = [("original", "original", None, None, None)]
-    variants += [(f"{axis}:{target}:{draw}", "group", source, target, word) for draw in (0, 1)]
-    variants.append((f"placebo:{axis}", "placebo", "original", "placebo", "please"))
+    _, target, word, text = SPOKEN[axis]
     rows = []
     for turn in range(2):
-        for variant, role, before, after, by in variants:
+        for variant, role, _, after, _ in variants_along(axis):
             for arm in ("original",) if role == "original" else ("", "db", "db,response"):
                 who = TARGET_WORDS[axis] if after == target else word
                 reference = f"How about Cafe {dialogue} on Main Street ? It is nice ."
@@ -221,7 +228,7 @@ def turn_rows(axis: str, dialogue: int) -> list[dict[str, Any]]:
                 rows.append(
                     {
                         "axis": axis, "dialogue": f"{axis}-{dialogue}", "turn": turn, "variant": variant,
-                        "draw": 0, "sample": 0, "role": role, "source": before, "group": after, "term": by, "arm": arm,
+                        "sample": 0, "role": role, "group": after, "arm": arm,
                         "user": text.format(who),
                         "api_call": f"api_name = Find ; who = {who}", "db": f"name = Cafe {dialogue}" if found else "",
                         "response": response, "reference": reference,
@@ -236,11 +243,26 @@ def turns_of() -> pd.DataFrame:
     return pd.DataFrame([row for axis in SPOKEN for dialogue in range(8) for row in turn_rows(axis, dialogue)])
 
 
+def variants_of() -> pd.DataFrame:
+    """``variants.parquet`` of the made-up run."""
+    names = ("variant", "role", "source", "group", "term")
+    rows = [
+        {"axis": axis, "dialogue": f"{axis}-{dialogue}", **dict(zip(names, variant, strict=True)), "draw": 0}
+        for axis in SPOKEN
+        for dialogue in range(8)
+        for variant in variants_along(axis)
+    ]
+    of_group = [row["role"] == "group" for row in rows]
+    terms = [[row["term"]] if is_group else None for row, is_group in zip(rows, of_group, strict=True)]
+    return pd.DataFrame(rows).assign(source_terms=terms, terms=terms, factors=None, edits=None, system_prompt=None)
+
+
 def write_folder(folder: Path, *, keep_turns: bool = True, **changes: Any) -> Path:
     folder.mkdir(parents=True)
     (folder / "results.json").write_text(json.dumps(record_of(**changes)), encoding="utf-8")
     if keep_turns:
         turns_of().to_parquet(folder / "turns.parquet")
+        variants_of().to_parquet(folder / "variants.parquet")
     return folder
 
 

@@ -124,7 +124,7 @@ def test_a_page_of_two_runs_says_that_it_replaces_one(runs, tmp_path):
 def test_nothing_is_written_through_a_link(runs, tmp_path, name):
     folder = tmp_path / "received"
     folder.mkdir()
-    for file in ("results.json", "turns.parquet"):
+    for file in ("results.json", "turns.parquet", "variants.parquet"):
         (folder / file).write_bytes((runs[0] / file).read_bytes())
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "index.html").write_text("mine")
@@ -147,6 +147,7 @@ def test_nothing_is_written_through_a_link(runs, tmp_path, name):
 def test_a_folder_without_usable_turns_is_named_in_one_line(runs, tmp_path, capsys, spoil, message):
     (tmp_path / "results.json").write_bytes((runs[0] / "results.json").read_bytes())
     if spoil is not None:
+        shutil.copy(runs[0] / "variants.parquet", tmp_path)
         spoil(pd.read_parquet(runs[0] / "turns.parquet")).to_parquet(tmp_path / "turns.parquet")
     with pytest.raises(SystemExit) as end:
         main(["view", str(tmp_path), "--build"])

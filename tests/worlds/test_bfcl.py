@@ -225,6 +225,17 @@ def test_the_number_of_arguments_tells_agents_from_policies():
     assert not _has_loop(lambda messages, tools: "")
 
 
+def test_a_grade_that_no_dialogue_gets_is_told_first():
+    def first_lines(policy):
+        dialogues = load_world(BASE).dialogues[:2]
+        result = attribute(pipeline_in(BASE, policy), dialogues, ("persona_age",), history="system", bootstrap=0)
+        return str(result).splitlines()[:2]
+
+    idle = FunctionPolicy(BASE, lambda messages, tools: "No.")
+    assert first_lines(idle)[1].startswith("tasks solved: none, in no original and no counterfactual")
+    assert first_lines(GoldPolicy(BASE))[1] == ""
+
+
 def test_a_system_must_be_named():
     with pytest.raises(Exception, match="--pipeline gold"):
         world_pipeline(BASE)

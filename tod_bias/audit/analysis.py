@@ -17,15 +17,15 @@ from tod_bias.audit.design import CounterfactualDesign, design_counterfactuals
 from tod_bias.audit.estimates import AxisEstimates
 from tod_bias.audit.findings import findings_of
 from tod_bias.audit.measuring import MeasuredAxes, measured_axes
-from tod_bias.audit.record import agreements_of, corpus_hash, cost_of, signature_of
+from tod_bias.audit.record import corpus_hash, cost_of
 from tod_bias.audit.run import Measures, Outputs, run
-from tod_bias.audit.saved import SavedExecution, unattributed
+from tod_bias.audit.saved import unattributed
 from tod_bias.audit.templates import with_templates
 from tod_bias.config import AuditConfig
 from tod_bias.dialogues.corpora import split_of
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import IncompleteError, MetricError, TodBiasError
-from tod_bias.io.cache import FILE
+from tod_bias.io.cache import CACHE_FILE
 from tod_bias.io.folder import claimed
 from tod_bias.io.progress import Bar, progress_bar
 from tod_bias.metrics.events import Event
@@ -36,6 +36,7 @@ from tod_bias.statistics.arms import ArmDesign
 from tod_bias.statistics.settings import Inference
 from tod_bias.systems.caller import MAX_FAILURES
 from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.saved_responses import SavedResponses
 
 _PATIENCE = 3.0
 """Seconds after which estimates show how far they are: gaps of few groups take less."""
@@ -71,16 +72,16 @@ def analyse(
     pairs = sum(
         comb(len(axis_turns.variants.groups), 2) * len(axis_turns.tables) for axis_turns in measured.axes.values()
     )
-    failed = {axis: outputs.turns.failures(axis) for axis in outputs.drawn}
+    failed = {axis: outputs.turns.failures(axis) for axis in outputs.axes}
     with progress_bar(pairs, "estimating gaps", show=show_progress, after=_PATIENCE) as bar:
         metrics, drafts, undefined = _measured(outputs, measured, measures, config, failed, order, inference, bar)
     failures = {**outputs.failures, **measured.failures, **undefined}
-    axes = _judged(drafts, inference, options.margin, measured.further)
-    is_recorded = isinstance(outputs.execution, SavedExecution)
+    axes = _with_verdicts(drafts, inference, options.margin, measured.further)
+    is_recorded = outputs.executor.responses is not None
     result = AuditResult(
         config=config,
         corpus=_corpus(outputs, measured, design, config),
-        stages=list(outputs.pipeline.names),
+        stages=list(outputs.executor.names),
         attribution=_attribution_info(outputs.turns.arms),
         metrics={metric.name: _metric_info(metric, measured) for metric in metrics},
         signature=_signature(outputs, measured, design, config),
@@ -93,14 +94,14 @@ def analyse(
             for axis in axes
             if axis != PLACEBO and (differences := outputs.turns.first_differences(axis))
         },
-        reworded=outputs.turns.reworded(outputs.drawn),
+        reworded=outputs.turns.reworded(outputs.axes),
         passes=_passes(outputs, axes, config.run.samples),
         failed={axis: some for axis, some in failed.items() if any(group.turns for group in some.values())},
         left_out={axis: str(error) for axis, error in failures.items()},
-        responses=outputs.execution.used() if isinstance(outputs.execution, SavedExecution) else None,
-        samples=config.run.samples if outputs.execution.is_sampled else None,
-        precision=agreements_of(outputs.pipeline),
-        cost=cost_of(outputs.execution.callers, *outputs.tokens, seconds=time.monotonic() - outputs.started),
+        responses=outputs.executor.responses,
+        samples=config.run.samples if outputs.executor.is_sampled else None,
+        precision=outputs.executor.precision(),
+        cost=cost_of(outputs.executor.costs, *outputs.tokens, seconds=time.monotonic() - outputs.started),
     ).of_turns(outputs.turns)
     result = result.model_copy(update={"findings": findings_of(result, outputs.turns)})
     if fatal := _fatal(failures, config):
@@ -110,9 +111,9 @@ def analyse(
 
 def _passes(outputs: Outputs, axes: Iterable[str], samples: int) -> dict[str, dict[str, list[float]]]:
     """Return pass^k by the first grade of a system whose outputs are drawn more than once."""
-    if samples < 2 or not outputs.execution.is_sampled or not outputs.pipeline.grades:
+    if samples < 2 or not outputs.executor.is_sampled or not outputs.executor.grades:
         return {}
-    grade = outputs.pipeline.grades[0].name
+    grade = outputs.executor.grades[0].name
     return {axis: outputs.turns.passes(axis, grade, samples) for axis in axes if axis != PLACEBO}
 
 
@@ -233,7 +234,7 @@ def _of_metrics(metrics: Sequence[Metric], drafts: Drafts) -> Drafts:
     }
 
 
-def _judged(
+def _with_verdicts(
     drafts: Drafts, inference: Inference, margin: float | None, further: Further
 ) -> dict[str, dict[str, AxisResult]]:
     """Axis to metric to result, with verdicts."""
@@ -263,7 +264,7 @@ def _corpus(outputs: Outputs, measured: MeasuredAxes, design: CounterfactualDesi
         rewritable={axis: len(runs) for axis, runs in design.admitted.items()},
         audited={axis: turns.variants.dialogues for axis, turns in measured.axes.items()},
         left_out={axis: len(dialogues) - len(runs) for axis, runs in design.admitted.items()},
-        lost=outputs.lost.record if outputs.lost.reasons else None,
+        lost=outputs.executor.lost,
     )
 
 
@@ -298,16 +299,15 @@ def _signature(
     """Return everything that determines the results: options, axes, stages, versions."""
     options, counterfactuals = config.analysis, design.counterfactuals
     matched = counterfactuals.matched
-    uncached = {name: part.not_cached for name, part in outputs.execution.callers.items() if part.not_cached}
     return {
         "intervals": "95%, t, terms (and other clusters) as the sample; of gaps simultaneous over all that is claimed",
         "p_values": "of the same contrasts and families as the intervals; where few dialogues differ those of at most "
         f"{options.permutations} sign flips by term too",
         **{f"axis {axis}": loaded.signature for axis, loaded in counterfactuals.axes.items()},
         **({f"axis {PLACEBO}": matched.signature} if matched is not None and PLACEBO in measured.axes else {}),
-        **signature_of(outputs.pipeline),
-        **{f"group {name}": ", ".join(members) for name, members in outputs.pipeline.groups.items()},
-        **{f"not cached {name}": reason for name, reason in uncached.items()},
+        **outputs.executor.signature(),
+        **{f"group {name}": ", ".join(members) for name, members in outputs.executor.groups.items()},
+        **{f"not cached {name}": reason for name, reason in outputs.executor.not_cached.items()},
     }
 
 
@@ -327,7 +327,7 @@ def _with_placebo(axes: Sequence[str | Axis] | str) -> list[str | Axis]:
 
 
 def attribute(
-    pipeline: Pipeline,
+    pipeline: Pipeline | SavedResponses,
     dialogues: Sequence[Dialogue],
     axes: Sequence[str | Axis] | str = ("gender",),
     *,
@@ -337,10 +337,10 @@ def attribute(
     show_progress: bool = False,
     **settings: Any,
 ) -> AuditResult:
-    """Measure how differently a pipeline serves original and rewritten dialogues, and split that over its stages.
+    """Measure how differently a system serves original and rewritten dialogues, and split that over its stages.
 
     Args:
-        pipeline: the system; the output of the last stage called is the response.
+        pipeline: the stages, of which the output of the last one called is the response; or saved responses.
         dialogues: those without a term to rewrite are counted and left out.
         axes: names (``gender``, ``age``, ``race``, ``placebo``) or axis objects. With ``placebo`` among them every
             other axis gets a placebo with as many edits in the same dialogues, and claims what is above it.
@@ -363,7 +363,7 @@ def attribute(
         AxisError: an unknown axis, or one given twice.
         TodBiasError: an unknown option, metric or cluster, or a value that an option cannot have.
     """
-    if not isinstance(pipeline, Pipeline):
+    if not isinstance(pipeline, Pipeline | SavedResponses):
         raise TodBiasError(f"the system must be a Pipeline, got {type(pipeline).__name__}: Pipeline({{name: stage}})")
     dialogues = list(dialogues)
     measures, settings = Measures.of(config, settings, dialogues, pipeline.grades)
@@ -376,7 +376,7 @@ def attribute(
     order = checked_order(pipeline.names, config.analysis.order)
     folder = None if out is None else claimed(out)
     if folder is not None and cache is None:
-        cache = folder / FILE
+        cache = folder / CACHE_FILE
     design = design_counterfactuals(dialogues, axes, config.design, seed=config.seed)
     measures = _over_templates(measures, config, design)
     outputs = run(pipeline, design, measures, config.run, cache=cache, show_progress=show_progress)

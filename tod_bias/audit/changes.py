@@ -97,8 +97,8 @@ def _others(comparison: Comparison, named: set[tuple[str, str]], groups: set[tup
     about = {metric for _, metric in named}
     for metric, change in comparison.quality.items():
         info = comparison.metrics[metric]
-        is_telling = event_of(metric) is None or info.better != "neither"
-        if change.verdict in SHOWN and metric not in about and is_telling and not info.counterfactual:
+        has_direction = event_of(metric) is None or info.better != "neither"
+        if change.verdict in SHOWN and metric not in about and has_direction and not info.counterfactual:
             yield OtherChange(metric=metric, change=change)
     for axis, by_metric in comparison.axes.items():
         for metric, row in by_metric.items():
@@ -113,4 +113,5 @@ def _others(comparison: Comparison, named: set[tuple[str, str]], groups: set[tup
 def _clarity(change: Change) -> float:
     """Return the size of a change relative to its interval."""
     value, interval = change.change.value, change.change.ci
+    # an interval may have no length, if no dialogue changed
     return 0.0 if value is None or interval is None else abs(value) / max(interval[1] - interval[0], 1e-12)

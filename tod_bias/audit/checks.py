@@ -28,13 +28,11 @@ ClusterOf = Callable[[Dialogue], str]
 """A kind of clusters: which one a dialogue belongs to."""
 EXECUTORS = ("local", "ray")
 """Places that can run chunks: this process, or the workers of a Ray cluster."""
-SYSTEM = "system"
-"""Name of the one stage of a system that is known by its saved responses."""
 COPIES = "equal dialogues"
 """The kind of clusters of dialogues that are the same but for their ids."""
 TEMPLATES = "template"
 """The kind of clusters of dialogues that are filled in from one template (:mod:`tod_bias.audit.templates`)."""
-FOUND_KINDS = (COPIES, TEMPLATES)
+DERIVED_KINDS = (COPIES, TEMPLATES)
 """Kinds of clusters that are found in the corpus, without an option."""
 
 
@@ -176,14 +174,14 @@ def scored_by(result: AuditResult, metrics: Sequence[str | Metric] | None) -> li
     measured = list(result.metrics)
     if metrics is None:
         return [shipped(name, result.name) for name in measured]
-    scored = metrics_of([_judged(entry, result) for entry in metrics]) if metrics else []
+    scored = metrics_of([_measured_grade(entry, result) for entry in metrics]) if metrics else []
     for chosen in scored:
         if chosen.name not in measured:
             raise MetricError(f"{result.name}: has not measured {chosen.name}; it has {', '.join(measured)}")
     return scored
 
 
-def _judged(entry: str | Metric, result: AuditResult) -> str | Metric:
+def _measured_grade(entry: str | Metric, result: AuditResult) -> str | Metric:
     """Return the grade of that name that a run has measured, whose sums need no judge; any other entry as it is."""
     info = result.metrics.get(entry) if isinstance(entry, str) else None
     if info is None or not info.is_grade:

@@ -529,6 +529,7 @@ def largest_share(fit: GroupFit, contrast: np.ndarray, weights: sparse.csr_array
         return np.zeros(0), np.zeros(0)
     parts = weights.T @ adds
     used = np.asarray(weights.sum(axis=0)).ravel() / max(1, fit.design.units)
+    # a term that every dialogue rests on leaves no dialogues without it: then all of the contrast goes with it
     rest = np.where(used < 1 - 1e-9, (total - parts) / np.maximum(1 - used, 1e-9), 0.0)
     return parts, 1 - rest / total
 
@@ -539,7 +540,7 @@ TERMS = "terms"
 """The gap holds for these terms, which are too few to generalise, or one of which carries most of it."""
 OTHER_TERMS = "other terms"
 """The gap holds for these terms, but varies too much between them to generalise."""
-PLACEBO = "placebo"
+NOT_BEYOND_PLACEBO = "placebo"
 """The gap is shown, but not beyond the placebo in the same dialogues; or nearly all dialogues are of one group, so that
 a placebo is needed, and there is none."""
 UNMEASURED = "nothing measured"
@@ -687,12 +688,12 @@ def judge(
         The results of ``estimated``, then those of ``placebos``.
     """
     families = Families.of(estimated, further, alpha, seed)
-    results = [_judged(draft, families, alpha, margin) for draft in estimated]
+    results = [_with_verdict(draft, families, alpha, margin) for draft in estimated]
     if any(draft.in_these_clusters for draft in estimated):
         within = [draft.in_these_clusters or draft for draft in estimated]
         families = Families.of(within, further.in_these_clusters or further, alpha, seed)
         results = [
-            _of_clusters(result, _judged(draft, families, alpha, margin)) if draft is not first else result
+            _of_clusters(result, _with_verdict(draft, families, alpha, margin)) if draft is not first else result
             for result, first, draft in zip(results, estimated, within, strict=True)
         ]
     for draft in placebos:
@@ -700,7 +701,7 @@ def judge(
     return results
 
 
-def _judged(draft: AxisDraft, families: Families, alpha: float, margin: float | None) -> AxisResult:
+def _with_verdict(draft: AxisDraft, families: Families, alpha: float, margin: float | None) -> AxisResult:
     result = _with_rows(draft, families if draft.is_tested else None)
     within = _within(draft, alpha)
     claims = _claims(draft, families)
@@ -952,11 +953,11 @@ def _limiting_factors(draft: AxisDraft, families: Families, alpha: float) -> lis
     parts = {
         TERMS: any_row(only, alike, chosen=False),
         OTHER_TERMS: any_row(only, alike, chosen=True),
-        PLACEBO: any_row(draft, families, chosen=True, bare=True),
+        NOT_BEYOND_PLACEBO: any_row(draft, families, chosen=True, bare=True),
         OTHER_TESTS: any_row(draft, families, chosen=True, alone=True),
     }
     if not any(parts.values()) and any_row(only, alike, chosen=False, bare=True):
-        return [TERMS, PLACEBO]
+        return [TERMS, NOT_BEYOND_PLACEBO]
     return [name for name, holds in parts.items() if holds]
 
 

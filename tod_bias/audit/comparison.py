@@ -17,11 +17,11 @@ import numpy as np
 
 from tod_bias.audit.arm_sums import ArmSums
 from tod_bias.audit.changes import with_findings
-from tod_bias.audit.checks import FOUND_KINDS, scored_by
+from tod_bias.audit.checks import DERIVED_KINDS, scored_by
 from tod_bias.audit.claims import Affected, RowSet, are_enough, counted, counted_terms, of_dialogues, plain_rows
-from tod_bias.audit.contrasts import DISPARITY, AuditContrasts, largest_effect, pseudo_values
+from tod_bias.audit.contrasts import POOLED, AuditContrasts, largest_effect, pseudo_values
 from tod_bias.audit.estimates import GroupRows, mean_estimate, shares_of
-from tod_bias.audit.judged_changes import ChangeRows, judged
+from tod_bias.audit.tested_changes import ChangeRows, tested_changes
 from tod_bias.audit.turns import AxisTurns, Turns
 from tod_bias.audit.variant_index import VariantIndex
 from tod_bias.changes import AxisChange, Change, Comparison, GroupChange, Systems
@@ -212,7 +212,7 @@ def _check_variants(
     before: FinishedRun,
     after: FinishedRun,
 ) -> None:
-    kinds = [[name for name, _ in index.clusters if name not in FOUND_KINDS] for index in variants]
+    kinds = [[name for name, _ in index.clusters if name not in DERIVED_KINDS] for index in variants]
     if kinds[0] != kinds[1]:
         shown = [", ".join(some) or "none" for some in kinds]
         raise MismatchError(
@@ -428,13 +428,15 @@ def _changes(
     known = {name: rows for name, rows in quality.items() if rows is not None}
     others = [key for key in drafts if key not in named]
     kinds = [*known.values(), *(rows for key in others for rows in drafts[key].rows)]
-    changes = iter(judged(kinds, 1 - inference.level, inference.seed))
+    changes = iter(tested_changes(kinds, 1 - inference.level, inference.seed))
     by_metric = {name: _of_terms_only(next(changes)["quality"]) for name in known}
     by_draft = {key: [next(changes) for _ in drafts[key].rows] for key in others}
     of_findings = [key for key in drafts if key in named]
-    gaps = iter(judged([drafts[key].rows[0] for key in of_findings], 1 - inference.level, inference.seed))
+    gaps = iter(tested_changes([drafts[key].rows[0] for key in of_findings], 1 - inference.level, inference.seed))
     rest = iter(
-        judged([rows for key in of_findings for rows in drafts[key].rows[1:]], 1 - inference.level, inference.seed)
+        tested_changes(
+            [rows for key in of_findings for rows in drafts[key].rows[1:]], 1 - inference.level, inference.seed
+        )
     )
     by_draft |= {key: [next(gaps), *(next(rest) for _ in drafts[key].rows[1:])] for key in of_findings}
     return by_metric, by_draft
@@ -474,7 +476,7 @@ def quality_of(
 ) -> ChangeRows | None:
     """Return the change of the originals' score over all dialogues of all axes, each once; None if no axis has it."""
     rows: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
-    labels: dict[str, dict[tuple[str, str], str]] = {}
+    labels: dict[str, dict[tuple[str, str], str | None]] = {}
     for pair in pairs.values():
         if metric.name not in pair.before or metric.name not in pair.after:
             continue
@@ -563,7 +565,7 @@ class AxisDifference:
 
     @property
     def _wanted(self) -> list[str]:
-        return [DISPARITY, *shares_of(self._stages)]
+        return [POOLED, *shares_of(self._stages)]
 
     def _whole(self, groups: GroupRows, values: Mapping[str, np.ndarray]) -> RowSet:
         """Means over dialogues, of all counterfactuals together."""
@@ -630,7 +632,7 @@ class AxisDifference:
             dialogues=self._variants.dialogues,
             original=wholes[0],
             rewritten=wholes[1],
-            disparity=parts[DISPARITY],
+            disparity=parts[POOLED],
             contributions={stage: parts[f"shapley {stage}"] for stage in self._stages},
             beyond_placebo=self._beyond(),
             groups={

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from tod_bias.statistics.group_model import GroupDesign
 
 
-DISPARITY = "disparity"
+POOLED = "disparity"
 """The contrast q(N) − q(∅)."""
 UNATTRIBUTED = "unattributed"
 """The contrast of the whole system's twin with the arm in which all stages are replaced: what no stage accounts for."""
@@ -213,16 +213,16 @@ class AuditContrasts:
     def weights(self) -> dict[str, np.ndarray]:
         """Contrast to (arms,) weights."""
         design = self._table.arms
-        weights = {DISPARITY: disparity_weights(design)}
+        weights = {POOLED: disparity_weights(design)}
         for stage in design.stages:
             weights |= {f"{part} {stage}": some for part, some in stage_weights(stage, design).items()}
         weights |= {f"group {name}": group_weights(members, design) for name, members in design.groups.items()}
         if self._table.has_whole:
             weights = {name: np.append(some, 0.0) for name, some in weights.items()}
-            unattributed = np.zeros(len(weights[DISPARITY]))
+            unattributed = np.zeros(len(weights[POOLED]))
             unattributed[-1], unattributed[-2] = 1.0, -1.0
             weights[UNATTRIBUTED] = unattributed
-            weights[DISPARITY] = weights[DISPARITY] + unattributed
+            weights[POOLED] = weights[POOLED] + unattributed
         return weights
 
     @cached_property
@@ -306,7 +306,7 @@ class AuditContrasts:
         of_groups = has & (np.arange(len(names)) < len(variants.groups))
         full = self._design(has, kinds)
         design = self._design(of_groups, kinds) if references else full
-        beyond = self._beyond(has, values[DISPARITY], kinds)
+        beyond = self._beyond(has, values[POOLED], kinds)
         made = Contrasts((design, full), names, values, scores, ends, beyond, self._drawn_shares(drawn))
         made.largest_score = largest_effect(self._metric, self._table.original, ends[has][:, 0])
         made.most = 1.0 if self.scale.is_ratio else made.largest_score
@@ -326,6 +326,7 @@ class AuditContrasts:
     def _sums(self, place: int, name: str) -> tuple[np.ndarray, np.ndarray]:
         variants = self._variants
         if place < len(variants.groups):
+            # has_group is cached for all metrics, and callers write into what they get
             return self._table.for_group(place), variants.has_group[:, place].copy()
         return self._table.for_reference(name)
 

@@ -158,8 +158,8 @@ def design_counterfactuals(
 
 def _introductions(axis: str) -> list[str]:
     """Return the axes of introductions, that of an axis's own dimension first."""
-    own = f"persona_{axis.removesuffix('_people')}"
-    return sorted(("persona_gender", "persona_age", "persona_race"), key=lambda name: name != own)
+    of_dimension = f"persona_{axis.removesuffix('_people')}"
+    return sorted(("persona_gender", "persona_age", "persona_race"), key=lambda name: name != of_dimension)
 
 
 def _matched_placebo(dialogues: Sequence[Dialogue], axes: Iterable[Axis]) -> MatchedPlacebo | None:

@@ -33,7 +33,7 @@ from scipy import sparse
 
 from tod_bias.audit.arm_sums import ArmSums
 from tod_bias.audit.claims import AxisDraft, RowSet, are_enough, largest_share, smallest_set
-from tod_bias.audit.contrasts import DISPARITY, UNATTRIBUTED, AuditContrasts, Contrasts, kinds_of_clusters
+from tod_bias.audit.contrasts import POOLED, UNATTRIBUTED, AuditContrasts, Contrasts, kinds_of_clusters
 from tod_bias.audit.orders import matters, with_orders
 from tod_bias.audit.repair import repair_of
 from tod_bias.audit.sampling import sampling_of
@@ -303,7 +303,7 @@ class GroupRows:
         self.over_clusters = True
         """True if clusters of dialogues are a sample, where they are enough."""
         self.fits: dict[str, GroupFit] = {name: contrasts.design.fit(some) for name, some in contrasts.values.items()}
-        self.fit = self.fits[DISPARITY]
+        self.fit = self.fits[POOLED]
         self.number = groups
         has = contrasts.with_references.has
         self.present = [group for group in range(groups) if has[:, group].any()]
@@ -363,7 +363,7 @@ class GroupRows:
 
     def reference_set(self) -> RowSet:
         """The rows of the reference variants."""
-        fit = self.reference_fits[DISPARITY]
+        fit = self.reference_fits[POOLED]
         return self._rows(fit, self.reference_contrasts())
 
     def gap_contrasts(self) -> dict[str, np.ndarray]:
@@ -411,8 +411,9 @@ class GroupRows:
     def _are_alike(self, names: Sequence[str]) -> bool:
         """Return whether every dialogue has all of some groups, with the same value for each."""
         groups = [self.contrasts.groups.index(name) for name in names]
-        has, values = (table[:, groups] for table in (self.contrasts.design.has, self.contrasts.values[DISPARITY]))
+        has, values = (table[:, groups] for table in (self.contrasts.design.has, self.contrasts.values[POOLED]))
         takes_part = has.any(axis=1)
+        # the scores of groups that are served alike may differ by rounding
         return bool(has[takes_part].all() and np.allclose(values[takes_part], values[takes_part, :1], atol=1e-9))
 
     def pair_contrasts(self) -> dict[str, np.ndarray]:
@@ -539,7 +540,7 @@ class GroupRows:
         influence = np.where(members, values - mean, 0.0) / count
         weights = np.zeros(design.has.shape)
         weights[members, group] = unit / count
-        fit = self.fit if group < self.number else self.reference_fits[DISPARITY]
+        fit = self.fit if group < self.number else self.reference_fits[POOLED]
         rows = fit.estimated(np.array([mean]), influence[:, None], stacked([weights]), np.array([over]))
         return single(rows, 0, self.inference.level).model_copy(update={"p": None})
 
@@ -847,14 +848,14 @@ class AxisEstimates:
             name: mean_estimate(some, level).model_copy(update={"p": None}) for name, some in self._maker.levels.items()
         }
         is_ratio = self._maker.scale.is_ratio
-        error = whole[DISPARITY].std(ddof=1) / math.sqrt(table.dialogues) if table.dialogues > 1 else math.nan
+        error = whole[POOLED].std(ddof=1) / math.sqrt(table.dialogues) if table.dialogues > 1 else math.nan
         return AxisResult(
             scale="ratio" if is_ratio else "difference",
             dialogues=int(self._contrasts.design.has.any(axis=1).sum()) or table.dialogues,
             clusters={name: len(set(labels)) for name, labels in table.clusters},
             effective_clusters=self._effective_clusters(),
             **levels,
-            disparity=estimates[DISPARITY],
+            disparity=estimates[POOLED],
             artefact=estimates["artefact"],
             contributions={
                 stage: Contribution(**{part: estimates[f"{part} {stage}"] for part in PARTS}) for stage in stages

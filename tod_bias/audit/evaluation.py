@@ -33,7 +33,7 @@ from tod_bias.systems.pipeline import Pipeline
 if TYPE_CHECKING:
     import pandas as pd
 
-FILE = "evaluation.json"
+EVALUATION_FILE = "evaluation.json"
 
 
 class EvaluatedCorpus(Record):
@@ -97,7 +97,7 @@ class Evaluation(Record):
         with held(folder) as place:
             with replacing(place / TURNS) as path:
                 self._table.write(path)
-            write_json(place / FILE, self.model_dump(mode="json"))
+            write_json(place / EVALUATION_FILE, self.model_dump(mode="json"))
 
 
 def score_cells(score: Estimate) -> tuple[str, str]:
@@ -163,15 +163,15 @@ def evaluate(
     return Evaluation(
         corpus=EvaluatedCorpus(
             dialogues=number,
-            turns=sum(len(dialogue.turns) for dialogue in dialogues if dialogue.id not in outputs.lost.reasons),
+            turns=sum(len(dialogue.turns) for dialogue in dialogues),
             lost=len(dialogues) - number,
         ),
         stages=list(pipeline.names),
         history=history,
         scores=scores,
-        signature={metric.name: metric.signature for metric in chosen} | signature_of(pipeline),
-        precision=agreements_of(pipeline),
-        cost=cost_of(outputs.execution.callers, *outputs.tokens, seconds=time.monotonic() - started),
+        signature={metric.name: metric.signature for metric in chosen} | signature_of(pipeline.stages),
+        precision=agreements_of(pipeline.stages),
+        cost=cost_of(outputs.executor.costs, *outputs.tokens, seconds=time.monotonic() - started),
     ).of_turns(outputs.turns)
 
 

@@ -47,6 +47,7 @@ class EventSums(Mapping[str, ArmSums]):
             happened = self.happened[role][:, :, place].astype(float)
             tables.append(np.stack([happened, np.broadcast_to(could[of][:, None], happened.shape)], axis=-1))
         group, reference, placebo = tables
+        # a view would keep the sums of all events in memory as long as one table is used
         return ArmSums(self.variants, self.arms, self.original[:, place].copy(), group, placebo, None, reference)
 
     @property

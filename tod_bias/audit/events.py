@@ -22,14 +22,13 @@ from tod_bias.metrics.events.facts import Facts
 from tod_bias.metrics.events.fields import MOST_VALUES, HasValue
 from tod_bias.metrics.events.texts import TextEvent
 from tod_bias.results import TURNS, RunError
+from tod_bias.statistics.arms import ORIGINAL_ARM
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 FACTS = "facts"
 """Column of what the components put out (:mod:`tod_bias.systems.facts`)."""
-ORIGINAL = "original"
-"""Value of the column ``arm`` for turns of the dialogue as it is."""
 FEWEST_DIALOGUES = 3
 """Fewest dialogues in which an event must differ between variants to be measured."""
 MOST_PHRASES = 120_000
@@ -60,6 +59,7 @@ class TablePart:
         Raises:
             RunError: the column of facts cannot be read.
         """
+        # variants and arms repeat facts, so each text is parsed once
         dictionary = table.column(FACTS).combine_chunks().dictionary_encode()
         texts = dictionary.dictionary.to_pylist()
         codes = dictionary.indices.to_numpy(zero_copy_only=False)
@@ -74,7 +74,7 @@ class TablePart:
         numbers: dict[tuple[str, int], int] = {}
         cell = np.array([numbers.setdefault(key, len(numbers)) for key in zip(dialogue, turn, strict=True)], dtype=int)
         arm, role = (np.array(table.column(name).to_pylist(), dtype=object) for name in ("arm", "role"))
-        is_system = ((arm == "") & (role == "group")) | (arm == ORIGINAL)
+        is_system = ((arm == "") & (role == "group")) | (arm == ORIGINAL_ARM)
         return cls(Cells(facts, codes, cell, is_system.astype(bool), len(numbers)), dialogue, turn)
 
 
@@ -99,7 +99,7 @@ def parts_of(path: Path, axis: str) -> Iterator[tuple[TablePart, int]]:
 
 
 @dataclass
-class _Found:
+class _EventTally:
     """What is known of an event that differs, summed over turns."""
 
     stage: str
@@ -155,7 +155,7 @@ class EventSearch:
     """Events that differ between the variants of dialogues."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[type[Event], tuple[str, ...]], _Found] = {}
+        self._differing_events: dict[tuple[type[Event], tuple[str, ...]], _EventTally] = {}
         self._presence = Presence()
         self._phrases: dict[str, int] = {}
         """Axis to the differing phrases that were looked at."""
@@ -181,10 +181,10 @@ class EventSearch:
                         if len(values) > MOST_VALUES:
                             continue
                         values.add(where[1])
-                    found = self._found.get((kind, where))
-                    if found is None:
-                        found = self._found[kind, where] = _Found(*_origin(kind(*where), turn.variants))
-                    found.add(axis, turn.dialogue, place, readings)
+                    tally = self._differing_events.get((kind, where))
+                    if tally is None:
+                        tally = self._differing_events[kind, where] = _EventTally(*_origin(kind(*where), turn.variants))
+                    tally.add(axis, turn.dialogue, place, readings)
 
     def chosen(self, most: int = MOST_EVENTS) -> Chosen:
         """Return the events that differ in enough dialogues, one of each hypothesis.
@@ -193,30 +193,30 @@ class EventSearch:
             most: hypotheses that are measured at the most; those that differ in fewest dialogues are left out, texts
                 first.
         """
-        by_pattern: dict[int, list[tuple[Event, _Found]]] = {}
-        for (kind, where), found in self._found.items():
-            share = found.happened / max(1, found.rows)
-            if found.most >= FEWEST_DIALOGUES and kind.fits(where, self._presence, share):
+        by_pattern: dict[int, list[tuple[Event, _EventTally]]] = {}
+        for (kind, where), tally in self._differing_events.items():
+            share = tally.happened / max(1, tally.rows)
+            if tally.most >= FEWEST_DIALOGUES and kind.fits(where, self._presence, share):
                 event = kind(*where)
-                event.stage = found.stage
-                by_pattern.setdefault(found.key, []).append((event, found))
+                event.stage = tally.stage
+                by_pattern.setdefault(tally.key, []).append((event, tally))
         hypotheses = [sorted(alike, key=lambda pair: self._rank(*pair)) for alike in by_pattern.values()]
         hypotheses.sort(key=lambda alike: (alike[0][0].level == 1, -alike[0][1].most, alike[0][0].name))
-        kept = sorted(hypotheses[:most], key=lambda alike: (-alike[0][1].most, alike[0][0].name))
-        named = [[event for event, _ in alike] for alike in kept]
+        measured = sorted(hypotheses[:most], key=lambda alike: (-alike[0][1].most, alike[0][0].name))
+        named = [[event for event, _ in alike] for alike in measured]
         return Chosen(
             [event for alike in named for event in _measured(alike)],
             {alike[0].name: alike[1:] for alike in named if len(alike) > 1},
             max(0, len(hypotheses) - most),
         )
 
-    def _rank(self, event: Event, found: _Found) -> tuple[Any, ...]:
+    def _rank(self, event: Event, tally: _EventTally) -> tuple[Any, ...]:
         """Return the place of an event among those of one hypothesis: early components and telling kinds first."""
-        is_usual = event.is_share and 2 * found.happened > found.rows
+        is_usual = event.is_share and 2 * tally.happened > tally.rows
         return (
             event.is_any,
             event.level >= 3,
-            found.place,
+            tally.place,
             event.level,
             event.order,
             is_usual,
@@ -248,6 +248,7 @@ def _differing(part: TablePart) -> Iterator[_Turn]:
     """Yield the turns in which the system's variants have different facts, in the order of the table."""
     cells = part.cells
     rows = np.flatnonzero(cells.is_system)
+    # stable: the variants of a turn keep the order of the table, from which an event's pattern is hashed
     rows = rows[np.argsort(cells.cell[rows], kind="stable")]
     of, codes = cells.cell[rows], cells.of_row[rows]
     starts = np.flatnonzero(np.diff(of, prepend=-1))

@@ -11,7 +11,6 @@ import pandas as pd
 
 from tod_bias.audit.events import FACTS
 from tod_bias.audit.rows import FIRST_DIFFERENCE, RESPONSE
-from tod_bias.audit.traces import ORIGINAL
 from tod_bias.audit.turns import Turns
 from tod_bias.dialogues.text import first_change, window
 from tod_bias.io.documents import loads
@@ -19,6 +18,7 @@ from tod_bias.metrics.events import Event, event_of
 from tod_bias.metrics.events.event import Cells
 from tod_bias.metrics.events.facts import Facts
 from tod_bias.results import AxisResult, Example
+from tod_bias.statistics.arms import ORIGINAL_ARM
 
 _LONGEST = 160
 """Characters of a text in an example."""
@@ -39,8 +39,8 @@ def example_of(turns: Turns, row: AxisResult, group: str) -> Example | None:
     shown = (
         (cost, example)
         for frame in frames_of(turns, row, group)
-        if (found := _in_part(frame, row, group)) is not None
-        for cost, example in [found]
+        if (part := _in_part(frame, row, group)) is not None
+        for cost, example in [part]
     )
     return min(islice(shown, _MOST_PARTS), key=lambda pair: pair[0], default=(0, None))[1]
 
@@ -89,7 +89,7 @@ def _graded(frame: pd.DataFrame, grade: str, side: float) -> pd.DataFrame:
         side: 1 for better grades, -1 for worse ones.
     """
     of_variant = frame.groupby(["dialogue", "variant"])[grade].transform("sum")
-    is_original = frame["arm"] == ORIGINAL
+    is_original = frame["arm"] == ORIGINAL_ARM
     of_original = frame["dialogue"].map(frame[is_original].groupby("dialogue")[grade].sum())
     return frame[is_original | ((of_variant - of_original) * side > 0)]
 
@@ -109,8 +109,8 @@ def _chosen(frame: pd.DataFrame, row: AxisResult, group: str) -> tuple[np.ndarra
     if event is None:
         differs = frame[FIRST_DIFFERENCE].notna().to_numpy() & is_group
         texts = zip(frame[FIRST_DIFFERENCE], differs, strict=True)
-        own = [bool(differ) and loads(text)["stage"] in stages for text, differ in texts]
-        return np.flatnonzero(own if any(own) else differs), not any(own)
+        is_of_stages = [bool(differ) and loads(text)["stage"] in stages for text, differ in texts]
+        return np.flatnonzero(is_of_stages if any(is_of_stages) else differs), not any(is_of_stages)
     difference = _beyond_original(frame, event)
     chosen = np.flatnonzero(is_group & (difference * side > 0))
     if not len(chosen):
@@ -127,7 +127,7 @@ def _beyond_original(frame: pd.DataFrame, event: Event) -> np.ndarray:
     every = np.ones(len(frame), dtype=bool)
     cells = Cells([Facts(str(text)) for text in texts], codes, cell, every, int(cell.max(initial=-1)) + 1)
     happened = event.sums(cells)[:, 0]
-    is_original = (frame["arm"] == ORIGINAL).to_numpy()
+    is_original = (frame["arm"] == ORIGINAL_ARM).to_numpy()
     of_original = dict(zip(place[is_original], happened[is_original], strict=True))
     return np.asarray(happened - np.array([of_original.get(name, np.nan) for name in place]))
 

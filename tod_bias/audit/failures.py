@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from tod_bias.audit.events import FACTS
-from tod_bias.audit.traces import ORIGINAL
 from tod_bias.metrics.events.facts import Facts
 from tod_bias.results import FailedTurns
+from tod_bias.statistics.arms import ORIGINAL_ARM
 
 _REASONS = 3
 """Reasons of failures that are kept."""
@@ -27,7 +27,7 @@ def failed_turns(parts: Iterable[pd.DataFrame]) -> dict[str, FailedTurns]:
         ``original`` and the groups, each with the most frequent reasons. An original also counts as a turn of its
         group.
     """
-    reasons: dict[str, Counter[str]] = {ORIGINAL: Counter()}
+    reasons: dict[str, Counter[str]] = {ORIGINAL_ARM: Counter()}
     turns: Counter[str] = Counter()
     known: dict[str, str] = {}
     for rows in parts:
@@ -37,7 +37,7 @@ def failed_turns(parts: Iterable[pd.DataFrame]) -> dict[str, FailedTurns]:
         for dialogue, role, group, text in columns:
             is_original = role != "group"
             source = sources.get(dialogue)
-            names = [ORIGINAL, *([str(source)] if isinstance(source, str) else [])] if is_original else [str(group)]
+            names = [ORIGINAL_ARM, *([str(source)] if isinstance(source, str) else [])] if is_original else [str(group)]
             if text not in known:
                 known[text] = _failure_in(text)
             for name in names:

@@ -97,7 +97,7 @@ class _Claim(NamedTuple):
             stages: components of the finding.
         """
         event, metric = event_of(self.row.metric.name), self.row.metric
-        is_own = event is not None and (event.is_of_turn or metric.stage in stages or not stages)
+        is_of_stages = event is not None and (event.is_of_turn or metric.stage in stages or not stages)
         could = next((counts[1] for name in self.groups if (counts := self.row.groups[name].counts)), None)
         hits = abs(self.effect.value or 0.0) * (could or self.of_group.dialogues or 0)
         if event is not None and event.is_any:
@@ -106,7 +106,7 @@ class _Claim(NamedTuple):
             float(not self.is_grade),
             float(self.is_generic),
             float(len(stages) > 1 and not self.is_harm),
-            float(not is_own),
+            float(not is_of_stages),
             float(event.level if event else _GENERIC),
             float(event.order if event else 0),
             -round(hits, 6),
@@ -156,8 +156,8 @@ def _differences(rows: Sequence[AxisResult], turns: Turns | None) -> Iterator[Fi
             break
     else:
         return
-    telling = [claim for claim in claims if not claim.is_generic]
-    for line in _lines(telling or claims):
+    specific = [claim for claim in claims if not claim.is_generic]
+    for line in _lines(specific or claims):
         yield from _findings(line, turns)
 
 
@@ -176,10 +176,10 @@ def _is_seen(row: AxisResult, group: str) -> bool:
     """
     others = [some.score.value for name, some in row.groups.items() if name not in row.apart]
     known = [score for score in others if score is not None]
-    own, effect = row.groups[group].score.value, row.apart[group].value
-    if own is None or effect is None or not known:
+    score, effect = row.groups[group].score.value, row.apart[group].value
+    if score is None or effect is None or not known:
         return True
-    worse = own - sum(known) / len(known)
+    worse = score - sum(known) / len(known)
     return (worse if row.metric.better == "lower" else -worse) * effect > 0
 
 
@@ -296,11 +296,12 @@ def _is_equivalent(rows: Sequence[AxisResult]) -> bool:
 def _strongest(claims: Sequence[_Claim]) -> _Claim | None:
     """Return the tested claim that is nearest to being proven, of equals the most telling; None if nothing differs."""
     tested = [claim for claim in claims if claim.effect.p is not None and claim.effect.value]
-    telling = [claim for claim in tested if not claim.is_generic]
-    candidates = telling or [claim for claim in tested if not claim.row.metric.counterfactual]
+    specific = [claim for claim in tested if not claim.is_generic]
+    candidates = specific or [claim for claim in tested if not claim.row.metric.counterfactual]
     if not candidates:
         return None
     smallest = min(claim.effect.p or 0.0 for claim in candidates)
+    # p-values of events in the same turns may differ in the last digits, by the order of their sums
     ties = [claim for claim in candidates if (claim.effect.p or 0.0) <= smallest * (1 + 1e-9)]
     return _lines(ties)[0].ordered[0]
 

@@ -172,6 +172,7 @@ def _written(value: Any) -> str | None:
 
 def _excerpts(before: str | None, after: str | None) -> tuple[str | None, str | None]:
     """Return two texts, long ones shortened to the surroundings of the first difference."""
+    # not strict: one text may be the beginning of the other
     pairs = zip(before or "", after or "", strict=False)
     start = max(0, sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) - _BEFORE)
     if max(len(before or ""), len(after or "")) <= _LONGEST:

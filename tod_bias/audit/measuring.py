@@ -78,7 +78,7 @@ def measured_axes(outputs: Outputs, measures: Measures, inference: Inference, *,
 def _chosen(outputs: Outputs) -> Chosen:
     """Return the events that differ between variants of the run's dialogues."""
     search = EventSearch()
-    for axis in outputs.drawn:
+    for axis in outputs.axes:
         outputs.turns.search(axis, search)
     variants = sum(len(turns.variants.of) + len(turns.variants.placebo) for turns in outputs.axes.values())
     return search.chosen(most_events(variants, len(outputs.turns.arms.arms)))

@@ -1,4 +1,5 @@
-"""Facts about a run that are no findings: components that cancel each other, and tables that lack rows."""
+"""Facts about a run that are no findings: components that cancel each other, tables that lack rows, grades that no
+dialogue gets."""
 
 from __future__ import annotations
 
@@ -42,6 +43,18 @@ def opposed(axis_result: AxisResult) -> Opposed | None:
             p = number * max(shown[harmful].p or 0, shown[helpful].p or 0)
             cancelling.append(Opposed(name, harmful, shown[harmful], helpful, shown[helpful], p))
     return max(cancelling, key=lambda pair: pair.cancelled, default=None)
+
+
+def never_reached(result: AuditResult) -> list[str]:
+    """Return the labels of grades that no dialogue gets, neither an original nor a counterfactual."""
+    reached: dict[str, bool] = {}
+    for row in result.rows:
+        if row.metric.is_grade and row.metric.range is not None:
+            worst = row.metric.range[0 if row.metric.better == "higher" else 1]
+            scores = [row.original.value, *(group.score.value for group in row.groups.values())]
+            is_reached = any(score not in (None, worst) for score in scores)
+            reached[row.metric.label] = reached.get(row.metric.label, False) or is_reached
+    return [label for label, is_reached in reached.items() if not is_reached]
 
 
 def lacking_rows(result: AuditResult) -> dict[str, dict[str, Estimate]]:

@@ -20,11 +20,11 @@ def passes(rows: pd.DataFrame, column: str, samples: int) -> dict[str, list[floa
     """
     solved = rows.assign(solved=rows[column]).groupby(["group", "dialogue", "variant", "sample"], observed=True)
     counts = (solved["solved"].sum() >= 1).groupby(level=["group", "dialogue", "variant"], observed=True).sum()
-    found: dict[str, list[float]] = {}
+    by_group: dict[str, list[float]] = {}
     for group, tasks in counts.groupby(level="group", observed=True):
         by_k = []
         for k in range(1, samples + 1):
             chances = tasks.map(lambda number, k=k: comb(int(number), k) / comb(samples, k))
             by_k.append(float(chances.groupby(level="dialogue", observed=True).mean().mean()))
-        found[str(group)] = by_k
-    return found
+        by_group[str(group)] = by_k
+    return by_group

@@ -20,8 +20,8 @@ from tod_bias.audit.arm_sums import numbers_of
 from tod_bias.audit.design import CounterfactualDesign, chunks, design_counterfactuals
 from tod_bias.audit.executor import membership
 from tod_bias.audit.record import generator_of
-from tod_bias.audit.rows import Membership
 from tod_bias.audit.variant_index import TermsByFactor, VariantIndex, terms_by_factor
+from tod_bias.audit.variants import Membership
 from tod_bias.config import AuditConfig
 from tod_bias.dialogues.chat import tool_text
 from tod_bias.dialogues.dialogue import Dialogue, Turn

@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from tod_bias.audit.executor import Chunk, ChunkResult, ChunkRunner, Chunks, Work
+from tod_bias.audit.executor import Chunk, ChunkResult, ChunkRunner, Chunks, LocalExecutor, Work
 from tod_bias.audit.record import generators_of
-from tod_bias.audit.traces import Runner
 from tod_bias.errors import StageError, TodBiasError, described
 from tod_bias.io.cache import Cache
 from tod_bias.models.processes import several_processes
 from tod_bias.systems.caller import CallOptions
-from tod_bias.systems.execution import Execution
+from tod_bias.systems.execution import Execution, HistoryMode
 from tod_bias.systems.hosted import HostedFlow
+from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import RemoteStage, innermost
 
 _PATIENCE = 5.0
@@ -85,36 +85,45 @@ _DEATHS = 3
 """A part whose workers died so often is not run again."""
 
 
-class RayExecutor:
+class RayExecutor(LocalExecutor):
     """Runs chunks on the workers of a Ray cluster.
 
     The cluster is the one that ``RAY_ADDRESS`` names or ``ray start`` has started on this machine; else one is started
     here, and ended with the run.
 
     Args:
+        execution: of the system, to whose costs those of the workers are added.
+        options: how its stages are called.
+        cache: SQLite file of outputs.
         workers: how many; by default one for every processor of the cluster.
 
     Raises:
-        TodBiasError: Ray is not installed.
+        TodBiasError: Ray is not installed, or workers cannot run the system.
     """
 
-    def __init__(self, workers: int | None = None) -> None:
+    def __init__(
+        self, execution: Execution, options: CallOptions, cache: str | None, workers: int | None = None
+    ) -> None:
+        super().__init__(execution)
+        _check_shareable(execution.pipeline)
         try:
             import ray  # noqa: F401
         except ImportError as error:
             raise TodBiasError("executor 'ray' needs its packages: pip install ray psutil") from error
-        self._workers = workers
+        self._options, self._cache, self._workers = options, cache, workers
 
-    def __call__(self, work: Work, runner: Runner, chunks: Chunks) -> Iterator[tuple[Chunk, ChunkResult]]:
-        """Yield the parts of all chunks in order, with their results; costs are added to those of ``runner``.
+    def __call__(self, work: Work, chunks: Chunks) -> Iterator[tuple[Chunk, ChunkResult]]:
+        """Yield the parts of all chunks in order, with their results.
 
         Raises:
             StageError: a stage raised, or its worker died repeatedly.
             TodBiasError: the system cannot be pickled, or there is no cluster.
         """
-        assert isinstance(runner, Execution)  # and no saved responses: check_shareable
-        with _cluster(self._workers) as workers, _cache_server(work.cache) as server:
-            tasks = _Tasks(runner, workers, work, server)
+        self.execution.arms = work.arms
+        pipeline, history = self.execution.pipeline, self.execution.history
+        options = CallOptions(max_failures=self._options.max_failures)
+        with _cluster(self._workers) as workers, _cache_server(self._cache) as server:
+            tasks = _Tasks(self.execution, workers, _Shared(work, pipeline, history, options), server)
             try:
                 yield from tasks.all(chunks(_ROUNDS * workers))
             finally:
@@ -165,32 +174,25 @@ def _start(workers: int | None) -> None:
         raise TodBiasError(f"no Ray cluster: {described(error)}") from error
 
 
-def check_shareable(work: Work, *, is_saved: bool) -> None:
-    """Raise if workers cannot run the audit.
-
-    Args:
-        work: what is to be done.
-        is_saved: whether the system's responses are saved ones.
+def _check_shareable(pipeline: Pipeline) -> None:
+    """Raise if workers cannot run a system.
 
     Raises:
-        TodBiasError: a stage calls a server or a language model of this package, an axis is rewritten by one, or no
-            stage is called.
+        TodBiasError: a stage calls a server or a language model of this package, or the system is an agent.
     """
-    if is_saved:
-        raise TodBiasError("executor 'ray' is for stages in Python; with saved responses there is nothing to spread")
     if several_processes():
         raise TodBiasError("executor 'ray' starts its own workers: run it without accelerate launch or torchrun")
-    for name, stage in work.pipeline.stages.items():
+    for name, stage in pipeline.stages.items():
         if isinstance(innermost(stage), RemoteStage):
             raise TodBiasError(
                 f"stage {name!r} calls a server: executor 'ray' is for stages in Python; use its concurrency"
             )
-    if isinstance(work.pipeline.flow, HostedFlow):
+    if isinstance(pipeline.flow, HostedFlow):
         raise TodBiasError(
             "executor 'ray' is for stages in Python; an agent runs in this process, with as many calls at once as its "
             "concurrency says"
         )
-    if generators_of(work.pipeline):
+    if generators_of(pipeline.stages):
         raise TodBiasError(
             "executor 'ray' is for stages in Python; share a language model's work out by accelerate launch"
         )
@@ -235,13 +237,24 @@ class _RemoteCache(Cache):
 
 
 @dataclass(frozen=True)
+class _Shared:
+    """Everything that workers run chunks with, pickled for them."""
+
+    work: Work
+    pipeline: Pipeline
+    history: HistoryMode
+    options: CallOptions
+
+
+@dataclass(frozen=True)
 class _Sent:
     """State that is sent to a worker once."""
 
     run: str
     path: list[str]
     """Folders in which the modules of the stages are found."""
-    work: bytes
+    shared: bytes
+    """Pickled :class:`_Shared`."""
     signatures: Mapping[str, str]
     """Under which each stage's outputs are cached."""
     server: Any
@@ -256,11 +269,17 @@ def _runners_of(sent: _Sent) -> tuple[ChunkRunner, Execution]:
     if sent.run not in _runners:
         _runners.clear()
         sys.path += [place for place in sent.path if place not in sys.path]
-        work: Work = pickle.loads(sent.work)
+        shared: _Shared = pickle.loads(sent.shared)
         cache = None if sent.server is None else _RemoteCache(sent.server)
-        options = CallOptions(max_failures=work.max_failures)
-        execution = Execution(work.pipeline, work.history, cache, options, signatures=sent.signatures, arms=work.arms)
-        _runners[sent.run] = work.chunk_runner(execution), execution
+        execution = Execution(
+            shared.pipeline,
+            shared.history,
+            cache,
+            shared.options,
+            signatures=sent.signatures,
+            arms=shared.work.arms,
+        )
+        _runners[sent.run] = ChunkRunner(shared.work, execution), execution
     return _runners[sent.run]
 
 
@@ -313,7 +332,7 @@ class _Tasks:
         TodBiasError: the system cannot be sent to workers.
     """
 
-    def __init__(self, execution: Execution, workers: int, work: Work, server: Any) -> None:
+    def __init__(self, execution: Execution, workers: int, shared: _Shared, server: Any) -> None:
         import ray
 
         self._ray, self._execution, self._workers = ray, execution, workers
@@ -323,7 +342,7 @@ class _Tasks:
         signatures = {name: caller.signature for name, caller in execution.callers.items()}
         path = [str(Path.cwd()), *sys.path]
         try:
-            self._sent = ray.put(_Sent(uuid4().hex, path, ray.cloudpickle.dumps(work), signatures, server))
+            self._sent = ray.put(_Sent(uuid4().hex, path, ray.cloudpickle.dumps(shared), signatures, server))
         except Exception as error:
             raise TodBiasError(
                 f"the system cannot be sent to Ray's workers ({described(error)}); name its stages in a pipeline "

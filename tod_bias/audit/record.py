@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import ModelError, described
 from tod_bias.models.cost import GenerationCost
-from tod_bias.results import TURNS, AuditResult, Cost, Precision, RunError
+from tod_bias.results import TURNS, VARIANTS, AuditResult, Cost, Precision, RunError
 from tod_bias.stages import HOMES
-from tod_bias.systems.caller import StageCaller
-from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.caller import CallCost
 from tod_bias.systems.stage import Stage
 from tod_bias.systems.twin import untwinned
 
@@ -32,9 +31,7 @@ if TYPE_CHECKING:
     from tod_bias.models.generator import Generator
 
 
-ORIGINAL = "original"
-"""The arm of ``turns.parquet`` that holds the run on the original dialogues."""
-_NUMBERS = ("turn", "draw", "sample")
+_NUMBERS = ("turn", "sample")
 """Columns of a table of turns that hold whole numbers."""
 
 
@@ -93,15 +90,17 @@ def check_turns(path: Path) -> bool:
     return True
 
 
-def read_turns(folder: str | Path, arms: Sequence[str]) -> pd.DataFrame | None:
+def read_turns(folder: str | Path, arms: Sequence[str], about: Sequence[str] = ()) -> pd.DataFrame | None:
     """Read the turns of some arms of a run; ``None`` where the run saved no ``turns.parquet``.
 
     Args:
         folder: the run folder.
-        arms: arm keys as in ``results.json``; :data:`ORIGINAL` for the run on the original dialogues.
+        arms: arm keys as in ``results.json``; :data:`~tod_bias.statistics.arms.ORIGINAL_ARM` for the run on the
+            original dialogues.
+        about: columns of ``variants.parquet`` that are wanted beside each turn.
 
     Raises:
-        RunError: the file is not a regular file, no Parquet file, or has no column ``arm``.
+        RunError: a file is not a regular file, no Parquet file, or lacks a column.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -114,7 +113,11 @@ def read_turns(folder: str | Path, arms: Sequence[str]) -> pd.DataFrame | None:
     except (OSError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0]
         raise RunError(f"{path}: cannot be read as a run's turns ({reason}); delete it or repeat the run") from error
-    return frame
+    if not about:
+        return frame
+    from tod_bias.audit.variants import read_variants, with_variants  # pandas and SciPy, which a report does without
+
+    return with_variants(frame, read_variants(path.with_name(VARIANTS)), about)
 
 
 log = logging.getLogger(__name__)
@@ -128,9 +131,9 @@ def generator_of(stage: Stage) -> Generator | None:
     return stage.generator
 
 
-def generators_of(pipeline: Pipeline) -> list[Generator]:
-    """The distinct generators behind a pipeline's stages."""
-    generators = [generator for stage in pipeline.stages.values() if (generator := generator_of(stage))]
+def generators_of(stages: Mapping[str, Stage]) -> list[Generator]:
+    """The distinct generators behind some stages."""
+    generators = [generator for stage in stages.values() if (generator := generator_of(stage))]
     return list({id(generator): generator for generator in generators}.values())
 
 
@@ -145,26 +148,26 @@ def total_cost(generators: Iterable[Generator]) -> GenerationCost:
     return total
 
 
-def agreements_of(pipeline: Pipeline) -> list[Precision]:
+def agreements_of(stages: Mapping[str, Stage]) -> list[Precision]:
     """Return the effect of the precision of each local model below float32; models that cannot be loaded again are left
     out."""
     records = []
-    for generator in generators_of(pipeline):
+    for generator in generators_of(stages):
         try:
             agreement = generator.agreement()
         except (ModelError, RuntimeError, MemoryError) as error:
             log.warning("what %s changes was not measured: %s", generator.settings.dtype, described(error))
             continue
         if agreement is not None:
-            names = [name for name, stage in pipeline.stages.items() if generator_of(stage) is generator]
+            names = [name for name, stage in stages.items() if generator_of(stage) is generator]
             records.append(Precision(stages=names, **asdict(agreement)))
     return records
 
 
-def signature_of(pipeline: Pipeline) -> dict[str, str]:
-    """Return everything that determines a pipeline's outputs: every stage's signature, and versions."""
+def signature_of(stages: Mapping[str, Stage]) -> dict[str, str]:
+    """Return everything that determines the outputs of some stages: their signatures, and versions."""
     signature = {}
-    for name, stage in pipeline.stages.items():
+    for name, stage in stages.items():
         stage = untwinned(stage)
         signature[f"stage {name}"] = _stage_name(stage) + (f"|{stage.signature}" if stage.signature else "")
     for package in ("tod-bias", "sacrebleu", "transformers", "torch", "numpy"):
@@ -200,16 +203,15 @@ def _tools(outcomes: Counter[tuple[str, str]]) -> dict[str, dict[str, int]]:
     return tools
 
 
-def cost_of(callers: Mapping[str, StageCaller], read: int, written: int, *, seconds: float) -> Cost:
+def cost_of(costs: Mapping[str, CallCost], read: int, written: int, *, seconds: float) -> Cost:
     """Return the cost of a run by stage: calls, distinct, cached and failed ones; seconds, outcomes, tokens.
 
     Args:
-        callers: by name.
+        costs: by stage.
         read: tokens that local models read.
         written: tokens that they wrote; tokens that servers report are added to both.
         seconds: of the whole run.
     """
-    costs = {name: caller.cost for name, caller in callers.items()}
     return Cost(
         calls={name: cost.calls for name, cost in costs.items()},
         distinct={name: cost.distinct for name, cost in costs.items()},

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tod_bias.audit.contrasts import DISPARITY, Contrasts
+from tod_bias.audit.contrasts import POOLED, Contrasts
 from tod_bias.results import ALPHA, Repair
 from tod_bias.statistics.distributions import t_quantile
 
@@ -33,7 +33,7 @@ def repair_of(contrasts: Contrasts, source: np.ndarray, group: int, stages: Sequ
     members = has[:, group] & (source != group)
     if len(stages) < 2 or members.sum() < _FEWEST:
         return ""
-    whole = _gap(contrasts, DISPARITY, members, group).mean()
+    whole = _gap(contrasts, POOLED, members, group).mean()
     if not whole:
         return ""
     removed = [_gap(contrasts, f"replaced_alone {stage}", members, group) / whole for stage in stages]

@@ -7,7 +7,7 @@ same way, their row is computed once and repeated.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,19 +17,19 @@ from tod_bias.audit.checks import Seen
 from tod_bias.audit.events import FACTS
 from tod_bias.audit.first_difference import first_difference
 from tod_bias.audit.traces import ExecutedVariants
+from tod_bias.audit.variants import Membership, VariantRows, variants_schema
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.dialogues.task import Task
 from tod_bias.dialogues.text import well_formed
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.grade import Grade
 from tod_bias.metrics.metric import Metric, ScoredTurn
-from tod_bias.perturb.axis import Expressions, Role
-from tod_bias.statistics.arms import ArmDesign
+from tod_bias.perturb.axis import Role
+from tod_bias.statistics.arms import ORIGINAL_ARM, ArmDesign
 from tod_bias.systems.execution import Run, Trace, TurnTrace
 from tod_bias.systems.facts import Restorer, facts_text
 from tod_bias.systems.outputs import as_text
 from tod_bias.systems.stage import StageCall
-from tod_bias.systems.stages.recorded import ORIGINAL
 from tod_bias.systems.turns import scored_turn, with_calls
 
 if TYPE_CHECKING:
@@ -44,32 +44,15 @@ FIRST_DIFFERENCE = "first_difference"
 """The column of :mod:`tod_bias.audit.first_difference`."""
 FAILURE = "failure"
 """Column of the reason why a turn failed; empty for a turn that ended."""
-SYSTEM_PROMPT = "system_prompt"
-"""The column of the instructions that a dialogue's system had, in the original's rows; nothing rewrites them."""
-_FACTS = ("dialogue", "turn", "variant", "draw", "sample", "source", "group", "term", "user")
-
-
-class Membership(NamedTuple):
-    """The clusters that one dialogue and its counterfactuals belong to."""
-
-    terms: Sequence[Expressions]
-    """Per counterfactual: the terms that express the dialogue's own group, and those that express the other one."""
-    kinds: Mapping[str, str]
-    """Further kinds of clusters, and the dialogue's own."""
-
-    def text(self, number: int) -> str:
-        """Return the clusters of one counterfactual as JSON, for the column ``clusters``."""
-        source, target, factors = self.terms[number]
-        record: dict[str, Any] = {"source": sorted(source), "terms": sorted(target), "kinds": dict(self.kinds)}
-        if factors:
-            record["factors"] = [{"source": sorted(some.source), "terms": sorted(some.target)} for some in factors]
-        return well_formed(json.dumps(record, ensure_ascii=False))
+_FACTS = ("dialogue", "turn", "variant", "sample", "group", "user")
 
 
 class ChunkRows(NamedTuple):
     """The rows of some dialogues on one axis, and what was seen while they were made."""
 
     rows: pa.Table
+    variants: pa.Table
+    """Rows of :mod:`tod_bias.audit.variants`."""
     has_outputs: bool
     """True if any response was more than None."""
     has_calls: bool
@@ -83,11 +66,6 @@ class _Place(NamedTuple):
 
     role: Role
     sample: int
-    clusters: str | None = None
-    edits: float | None = None
-    """Words that its rewriting changes."""
-    draw: int = 0
-    """Number of the draw of Su's Algorithm 1."""
 
 
 class _RowBuilder:
@@ -97,7 +75,7 @@ class _RowBuilder:
         self._stages = stages
         self._labels = labels
         outputs = (*stages, RESPONSE, "reference", "steps", FACTS, FAILURE, FIRST_DIFFERENCE)
-        columns = (*_FACTS, SYSTEM_PROMPT, "clusters", "role", "edits", *outputs)
+        columns = (*_FACTS, "role", *outputs)
         self.columns: dict[str, list[Any]] = {name: [] for name in columns}
         self.has_outputs = False
         """True if any response was more than None."""
@@ -108,20 +86,14 @@ class _RowBuilder:
         self._graders = graders
         self.arms: list[str] = []
 
-    def add_dialogue(self, executed: ExecutedVariants, member: Membership) -> None:
+    def add_dialogue(self, executed: ExecutedVariants) -> None:
         """The turns of all variants of a dialogue."""
         variants, samples, repeats = executed
-        clusters = [member.text(number) for number in range(len(variants.groups))]
-        edits, placebo_edits = (None, None) if variants.edits is None else variants.edits
         for sample, (original, rewritten) in enumerate(samples):
             self._add(variants.original, original, _Place("original", sample), original)
             for number, (run, trace) in enumerate(zip(variants.rewritten, rewritten, strict=True)):
-                if number < len(clusters):
-                    place = _Place("group", sample, clusters[number], edits, variants.groups[number].draw)
-                elif run is variants.placebo:
-                    place = _Place("placebo", sample, edits=placebo_edits)
-                else:
-                    place = _Place("reference", sample)
+                role: Role = "group" if number < len(variants.groups) else "reference"
+                place = _Place("placebo" if run is variants.placebo else role, sample)
                 self._add(run, trace, place, original)
         for number, (first, second) in enumerate(repeats):
             self._add_repeat(variants.original, number, first, second)
@@ -160,17 +132,15 @@ class _RowBuilder:
             for grades, value in zip(self.grades, judged[rows], strict=True):
                 grades += [(0.0, 0.0)] * (len(rows) - 1) + [(value, 1.0)]
             self.index += rows_of_arms[arm]
-            label = self._labels[arm] if place.role != "original" else ORIGINAL
+            label = self._labels[arm] if place.role != "original" else ORIGINAL_ARM
             self.arms += [label] * len(rows_of_arms[arm])
 
     def _add_row(self, run: Run, number: int, turn: Turn, way: TurnTrace, place: _Place) -> None:
         """One turn that went one way."""
         rewrite, response = run.rewrite, way.response
-        kind = (None, None, None) if rewrite is None else (rewrite.source, rewrite.target, rewrite.word)
-        facts = (run.rewritten.id, number, run.variant, place.draw, place.sample, *kind, well_formed(str(turn.user)))
-        cells = dict(zip(_FACTS, facts, strict=True))
-        cells |= {"clusters": place.clusters, "role": place.role, "edits": place.edits}
-        cells[SYSTEM_PROMPT] = well_formed(run.rewritten.system) or None if place.role == "original" else None
+        group = None if rewrite is None else rewrite.target
+        facts = (run.rewritten.id, number, run.variant, place.sample, group, well_formed(str(turn.user)))
+        cells: dict[str, Any] = dict(zip(_FACTS, facts, strict=True)) | {"role": place.role}
         cells |= {RESPONSE: as_text(response), "reference": well_formed(str(turn.response))}
         cells |= {stage: as_text(way.outputs.get(stage)) for stage in self._stages}
         cells["steps"] = steps_text(way.calls)
@@ -229,16 +199,15 @@ def schema_of(names: Sequence[str], metrics: Sequence[Metric]) -> pa.Schema:
     import pandas as pd
     import pyarrow as pa
 
-    texts = ["axis", *_FACTS[:-1], "clusters", "role", "arm", SYSTEM_PROMPT, "user", *names]
+    texts = ["axis", *_FACTS[:-1], "role", "arm", "user", *names]
     texts += [*([] if RESPONSE in names else [RESPONSE]), "reference", "steps", FACTS, FAILURE, FIRST_DIFFERENCE]
-    taken = {*texts, *_FACTS, "edits"}
+    taken = {*texts, *_FACTS}
     for metric in metrics:
         for name in metric.columns:
             if name in taken:
                 raise TodBiasError(f"metric {metric.name!r}: its statistic {name!r} is a column already; rename it")
             taken.add(name)
-    kinds: dict[str, str] = dict.fromkeys(texts, "str") | dict.fromkeys(("turn", "draw", "sample"), "int64")
-    kinds["edits"] = "float64"
+    kinds: dict[str, str] = dict.fromkeys(texts, "str") | dict.fromkeys(("turn", "sample"), "int64")
     for metric in metrics:
         kinds |= dict.fromkeys(metric.columns, "float64")
     prototype = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in kinds.items()})
@@ -251,14 +220,16 @@ class TurnRows:
     Args:
         arms: of the run.
         metrics: score turns.
+        kinds: names of further kinds of clusters.
     """
 
-    def __init__(self, arms: ArmDesign, metrics: Sequence[Metric]) -> None:
+    def __init__(self, arms: ArmDesign, metrics: Sequence[Metric], kinds: Iterable[str] = ()) -> None:
         self._names = arms.stages
         self._labels = arms.keys(whole=True)
         self._metrics = [metric for metric in metrics if not isinstance(metric, Grade)]
         self._graders = [metric for metric in metrics if isinstance(metric, Grade)]
         self._schema = schema_of(arms.stages, metrics)
+        self._variants_schema = variants_schema(kinds)
 
     def of(
         self, axis: str, executed: Sequence[ExecutedVariants], members: Sequence[Membership], *, calls: bool
@@ -272,12 +243,14 @@ class TurnRows:
             calls: True if the system is known to make calls; updated in :attr:`ChunkRows.has_calls`.
         """
         builder = _RowBuilder(self._names, self._labels, self._graders)
-        for variants, member in zip(executed, members, strict=True):
-            builder.add_dialogue(variants, member)
+        variant_rows = VariantRows(axis, self._variants_schema)
+        for of_dialogue, member in zip(executed, members, strict=True):
+            builder.add_dialogue(of_dialogue)
+            variant_rows.add_dialogue(of_dialogue.variants, member)
         # a system that has made a call makes calls: turns without one lack it, and count
         calls = calls or any(turn.has_calls for turn in builder.turns)
         table = self._table(axis, builder, with_calls(builder.turns, known=calls))
-        return ChunkRows(table, builder.has_outputs, calls, Seen.of(builder.turns))
+        return ChunkRows(table, variant_rows.table(), builder.has_outputs, calls, Seen.of(builder.turns))
 
     def _table(self, axis: str, builder: _RowBuilder, turns: Sequence[ScoredTurn]) -> pa.Table:
         import pyarrow as pa

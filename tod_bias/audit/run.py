@@ -37,13 +37,13 @@ from tod_bias.audit.design import (
     resting_collector,
 )
 from tod_bias.audit.estimates import more_orders_matter
-from tod_bias.audit.executor import Executor, Work, run_here
-from tod_bias.audit.ray_executor import RayExecutor, check_shareable
+from tod_bias.audit.executor import Executor, LocalExecutor, Work
+from tod_bias.audit.ray_executor import RayExecutor
 from tod_bias.audit.record import generators_of, total_cost
 from tod_bias.audit.rows import schema_of
-from tod_bias.audit.saved import SavedExecution, saved_responses
-from tod_bias.audit.traces import LostDialogues
+from tod_bias.audit.saved import SavedExecutor
 from tod_bias.audit.turns import AxisGroups, AxisTurns, Turns
+from tod_bias.audit.variants import variants_schema
 from tod_bias.config import AnalysisOptions, AuditConfig, RunOptions
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import StageError, TodBiasError
@@ -52,11 +52,11 @@ from tod_bias.io.progress import progress_bar
 from tod_bias.metrics.choice import default_metrics
 from tod_bias.metrics.events import Event
 from tod_bias.metrics.metric import Metric
-from tod_bias.perturb.axis import SelectedDialogue
 from tod_bias.statistics.arms import ArmDesign
 from tod_bias.systems.caller import MAX_FAILURES, CallOptions
 from tod_bias.systems.execution import Execution
 from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.saved_responses import SavedResponses
 
 if TYPE_CHECKING:
     from tod_bias.models.generator import Generator
@@ -118,21 +118,16 @@ class Measures:
 class Outputs:
     """Outputs of a system on all counterfactuals."""
 
-    pipeline: Pipeline
-    execution: Execution | SavedExecution
-    """Cost, and the runs without an output."""
+    executor: Executor
+    """Stages, cost, and what is left out."""
     turns: Turns
     """One row per turn, counterfactual and arm."""
-    drawn: dict[str, list[SelectedDialogue]]
-    """Axis to the dialogues whose counterfactuals all have outputs."""
     failures: dict[str, TodBiasError]
     """Axes without results, and why."""
     axes: dict[str, AxisTurns] = field(default_factory=dict)
     """Axis to the sums of its turns by the run's metrics."""
     seen: dict[str, Seen] = field(default_factory=dict)
     """Axis to facts about whether anything is measured."""
-    lost: LostDialogues = field(default_factory=LostDialogues)
-    """Dialogues in which a call had no output."""
     has_outputs: bool = False
     """True if any response was more than None."""
     tokens: tuple[int, int] = (0, 0)
@@ -141,7 +136,7 @@ class Outputs:
 
 
 def run(
-    pipeline: Pipeline,
+    system: Pipeline | SavedResponses,
     design: CounterfactualDesign,
     measures: Measures,
     options: RunOptions | None = None,
@@ -155,7 +150,7 @@ def run(
     calls that were made are not made again.
 
     Args:
-        pipeline: the system, or saved responses.
+        system: to be run, or its saved responses.
         design: which counterfactuals there are.
         measures: the metrics that score turns, and the clusters of dialogues.
         options: how the system is run.
@@ -168,43 +163,29 @@ def run(
     options = RunOptions() if options is None else options
     check_executor(options.executor, options.workers)
     started = time.monotonic()
-    known = None if cache is None else Cache(cache)
-    for generator in generators_of(pipeline):
-        generator.keep_in(known)
-        generator.show_progress = show_progress
-    before = total_cost(generators_of(pipeline))
-    execution = _execution(pipeline, options, known, show_progress, design.counterfactuals.seed)
+    executor = _executor(system, options, cache, show_progress, design.counterfactuals.seed)
+    before = total_cost(executor.generators)
     groups = {name: AxisGroups(axis.groups, axis.factors) for name, axis in design.counterfactuals.axes.items()}
-    schema = schema_of(pipeline.names, measures.metrics)
-    arms: ArmDesign | None = execution.arms
+    schemas = schema_of(executor.names, measures.metrics), variants_schema(name for name, _ in measures.clusters)
+    arms: ArmDesign | None = executor.arms
     while arms is not None:
-        execution.arms = arms
         outputs = Outputs(
-            pipeline,
-            execution,
-            Turns(arms, groups, schema=schema),
-            drawn=dict(design.selected),
-            failures=dict(design.failures),
-            started=started,
+            executor, Turns(arms, groups, schemas=schemas), failures=dict(design.failures), started=started
         )
-        work = Work(
-            design.counterfactuals,
-            pipeline,
-            options.history,
-            measures.metrics,
-            measures.clusters,
-            options.samples,
-            _allowed(options),
-            None if cache is None else str(cache),
-            arms,
-        )
+        work = Work(design.counterfactuals, measures.metrics, measures.clusters, options.samples, arms)
         parted = _run_chunks(work, outputs, design, options, show_progress)
-        if isinstance(execution, SavedExecution):
-            execution.check()
-        _leave_out_lost(outputs)
-        outputs.axes = {axis: outputs.turns.sums(axis, measures.metrics) for axis in outputs.drawn}
+        if not outputs.has_outputs:
+            raise StageError(f"{executor.last_stage}: returned None every time; expected texts, which are scored")
+        audited = [axis for axis in design.selected if axis in outputs.seen]
+        outputs.turns.keep(audited)
+        outputs.failures |= {
+            axis: StageError(f"axis {axis}: every dialogue lacks an output")
+            for axis in design.selected
+            if axis not in outputs.seen
+        }
+        outputs.axes = {axis: outputs.turns.sums(axis, measures.metrics) for axis in audited}
         arms = _arms_after(arms, parted, outputs, measures.metrics)
-    outputs.tokens = _tokens_since(before, generators_of(pipeline))
+    outputs.tokens = _tokens_since(before, executor.generators)
     return outputs
 
 
@@ -218,40 +199,42 @@ def _arms_after(
     return arms.with_more_pairs if any(more_orders_matter(table, metric) for table, metric in tables) else None
 
 
-def _allowed(options: RunOptions) -> float:
-    """Return the share of calls that may fail."""
-    return MAX_FAILURES if options.max_failures is None else options.max_failures
-
-
-def _execution(
-    pipeline: Pipeline,
+def _executor(
+    system: Pipeline | SavedResponses,
     options: RunOptions,
-    outputs: Cache | None,
+    cache: str | Path | None,
     show_progress: bool,
     seed: int,
-) -> Execution | SavedExecution:
-    """Return the runner of dialogues.
+) -> Executor:
+    """Return what runs the system's dialogues.
 
     Raises:
-        TodBiasError: samples are requested of a system that draws nothing.
+        TodBiasError: samples are requested of a system that draws nothing, or workers cannot run it.
     """
-    responses = saved_responses(pipeline)
-    execution: Execution | SavedExecution
-    if responses is not None:
-        execution = SavedExecution(responses, options.max_failures)
+    executor: Executor
+    if isinstance(system, SavedResponses):
+        if options.executor != "local":
+            raise TodBiasError(
+                "executor 'ray' is for stages in Python; with saved responses there is nothing to spread"
+            )
+        executor = SavedExecutor(system, options.max_failures)
     else:
-        execution = Execution(
-            pipeline,
-            options.history,
-            outputs,
-            CallOptions(_allowed(options), show_progress=show_progress),
-            arms=ArmDesign.first(pipeline.names, pipeline.groups, seed),
-        )
-    if options.samples > 1 and not execution.is_sampled:
+        outputs = None if cache is None else Cache(cache)
+        for generator in generators_of(system.stages):
+            generator.keep_in(outputs)
+            generator.show_progress = show_progress
+        allowed = MAX_FAILURES if options.max_failures is None else options.max_failures
+        calls = CallOptions(allowed, show_progress=show_progress)
+        arms = ArmDesign.first(system.names, system.groups, seed)
+        execution = Execution(system, options.history, outputs, calls, arms=arms)
+        executor = LocalExecutor(execution)
+        if options.executor == "ray":
+            executor = RayExecutor(execution, calls, None if cache is None else str(cache), options.workers)
+    if options.samples > 1 and not executor.is_sampled:
         raise TodBiasError(
             f"{options.samples} samples: no stage draws its outputs, so all would be equal; leave it out"
         )
-    return execution
+    return executor
 
 
 def _run_chunks(
@@ -259,57 +242,21 @@ def _run_chunks(
 ) -> set[str]:
     """Run all chunks, and write their rows; the stages whose twins put out anything else."""
     parted: set[str] = set()
-    execute: Executor = run_here
-    if options.executor == "ray":
-        check_shareable(work, is_saved=isinstance(outputs.execution, SavedExecution))
-        execute = RayExecutor(options.workers)
     total = sum(map(len, design.selected.values()))
     progress = progress_bar(total, "rewriting dialogues", show=show_progress and options.executor != "local")
     with resting_collector() as collect, progress as bar:
         arms = len(work.arms.arms)
         most = CHUNK if arms <= MANY_ARMS else max(1, ROWS // arms)
         parts = partial(chunks, design.dialogues, design.selected, options.samples, most=most)
-        for chunk, result in execute(work, outputs.execution, parts):
-            outputs.lost.merge(result.lost)
+        for chunk, result in outputs.executor(work, parts):
             parted |= result.parted
-            for axis, chunk_rows in result.rows.items():
-                outputs.turns.add(axis, chunk_rows.rows)
-                outputs.seen[axis] = outputs.seen.get(axis, Seen()) | chunk_rows.seen
-                outputs.has_outputs = outputs.has_outputs or chunk_rows.has_outputs
+            for axis, rows in result.rows.items():
+                outputs.turns.add(axis, rows.rows, rows.variants)
+                outputs.seen[axis] = outputs.seen.get(axis, Seen()) | rows.seen
+                outputs.has_outputs = outputs.has_outputs or rows.has_outputs
             bar.advance(sum(map(len, chunk.values())))
             collect()
     return parted
-
-
-def _leave_out_lost(outputs: Outputs) -> None:
-    """Keep the axes that still have dialogues.
-
-    Raises:
-        StageError: nothing is left, or no response is more than None.
-    """
-    lost = outputs.lost
-    if lost.reasons:
-        outputs.failures |= {axis: StageError(f"axis {axis}: every dialogue lacks an output") for axis in outputs.drawn}
-        outputs.drawn = _without(lost, outputs.drawn)
-        outputs.failures = {axis: error for axis, error in outputs.failures.items() if axis not in outputs.drawn}
-    if not outputs.has_outputs:
-        pipeline = outputs.pipeline
-        last = f"stage {pipeline.names[-1]!r}" if pipeline.flow is None else "the last stage called"
-        raise StageError(f"{last}: returned None every time; expected texts, which are scored")
-    outputs.turns.keep(list(outputs.drawn))
-
-
-def _without(lost: LostDialogues, drawn: Mapping[str, list[SelectedDialogue]]) -> dict[str, list[SelectedDialogue]]:
-    """The axes that still have dialogues, without those that were lost."""
-    complete = {
-        axis: [selection for selection in selections if selection.dialogue.id not in lost.reasons]
-        for axis, selections in drawn.items()
-    }
-    complete = {axis: selections for axis, selections in complete.items() if selections}
-    if not complete:
-        reason = next(iter(lost.reasons.values()))
-        raise StageError(f"no dialogue has outputs of all its calls ({reason})")
-    return complete
 
 
 def _tokens_since(before: Any, generators: Sequence[Generator]) -> tuple[int, int]:

@@ -25,9 +25,9 @@ from tod_bias.statistics.settings import Inference
 from tod_bias.statistics.sums import sums_by
 from tod_bias.statistics.term_exchanges import exchanged_terms
 
-MOST_KEPT = 32
+MOST_IN_FULL = 32
 """Events that are estimated in full, if as many have a direction."""
-FEWEST_KEPT = 12
+FEWEST_IN_FULL = 12
 """Events that are estimated in full although they have none, those that differ most often."""
 MOST_PHRASES = 8
 """Phrases among them: many phrases of the same answers say the same."""
@@ -117,12 +117,12 @@ def screened(
     """
     screens = {axis: _axis_screen(turns.variants, sums[axis]) for axis, turns in axes.items()}
     strength = np.max([screen.strength for screen in screens.values()], axis=0, initial=0.0)
-    kept = _kept(events, strength)
-    left = np.array([number for number in range(len(events)) if number not in kept], dtype=int)
+    in_full = _in_full(events, strength)
+    left = np.array([number for number in range(len(events)) if number not in in_full], dtype=int)
     further = _further(screens, left, inference, over_clusters=True)
     if any(screen.design.has_clusters for screen in screens.values()):
         further = replace(further, in_these_clusters=_further(screens, left, inference, over_clusters=False))
-    return [events[number] for number in kept], further
+    return [events[number] for number in in_full], further
 
 
 def _further(
@@ -144,7 +144,7 @@ def _further(
     return Further(gaps, beyond, exchanged, of_terms)
 
 
-def _kept(events: Sequence[Event], strength: np.ndarray) -> list[int]:
+def _in_full(events: Sequence[Event], strength: np.ndarray) -> list[int]:
     """Return the numbers of the events that are estimated in full, in their order.
 
     Those with a direction come first, fields and outcomes before phrases; then those that differ most often.
@@ -157,9 +157,9 @@ def _kept(events: Sequence[Event], strength: np.ndarray) -> list[int]:
         phrases += events[number].level == 1
         if events[number].level != 1 or phrases <= MOST_PHRASES:
             chosen.append(number)
-    chosen = chosen[:MOST_KEPT]
+    chosen = chosen[:MOST_IN_FULL]
     for number in range(len(events)):
-        if len(chosen) >= FEWEST_KEPT:
+        if len(chosen) >= FEWEST_IN_FULL:
             break
         if number not in chosen:
             chosen.append(number)

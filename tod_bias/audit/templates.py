@@ -108,10 +108,10 @@ def skeleton(dialogue: Dialogue, terms: Collection[str] = ()) -> tuple[str, ...]
         for _, value in turn.values
         if len(value) > 1 and len(value) <= _LONGEST_VALUE
     }
-    shipped, own = _shipped_terms(), Phrases.of([*values, *terms])
+    shipped, of_dialogue = _shipped_terms(), Phrases.of([*values, *terms])
     words: list[str] = []
     for turn in dialogue.turns:
-        words += [*_words_of(own.blanked(shipped.blanked(turn.user))), "\n"]
+        words += [*_words_of(of_dialogue.blanked(shipped.blanked(turn.user))), "\n"]
     known = [word for word in words if word not in (_BLANK, "\n")]
     return tuple(words) if len(known) >= _FEWEST_WORDS else ()
 
@@ -157,6 +157,7 @@ def _joined(skeletons: Sequence[tuple[str, ...]]) -> list[int]:
         if words not in first and len(words) >= _ENOUGH_WORDS:
             keys += [(place, hash(words[:place]), hash(words[place + 1 :]), len(words)) for place in range(len(words))]
         for key in keys:
+            # a key for each word with the word left out: skeletons that share one differ in that word at the most
             parent[root(number)] = root(first.setdefault(key, number))
     order: dict[int, int] = {}
     return [order.setdefault(root(number), len(order)) for number in range(len(skeletons))]
@@ -183,15 +184,15 @@ class Phrases:
 
     def blanked(self, text: str) -> str:
         """Return a text with a blank for each phrase."""
-        found = [*_WORD.finditer(text)]
-        words = [match[0].lower() for match in found]
+        matches = [*_WORD.finditer(text)]
+        words = [match[0].lower() for match in matches]
         parts, end, place = [], 0, 0
         while place < len(words):
             known = self.by_first.get(words[place], ())
             length = next((len(some) for some in known if tuple(words[place : place + len(some)]) == some), 0)
             if length:
-                parts += [text[end : found[place].start()], f" {_BLANK * 2} "]
-                end = found[place + length - 1].end()
+                parts += [text[end : matches[place].start()], f" {_BLANK * 2} "]
+                end = matches[place + length - 1].end()
             place += length or 1
         return "".join([*parts, text[end:]]) if parts else text
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain, islice
 from typing import NamedTuple, Protocol
 
 from tod_bias.perturb.axis import Variants
-from tod_bias.results import LostInfo
 from tod_bias.systems.execution import Run, Trace, TurnTrace
 from tod_bias.systems.stage import StageCall
-from tod_bias.systems.stages.recorded import ORIGINAL
 from tod_bias.systems.twin import Rewrite
-
-_REASONS = 3
-"""Reasons that are shown."""
 
 
 class VariantTraces(NamedTuple):
@@ -40,11 +34,6 @@ class ExecutedVariants(NamedTuple):
 class Runner(Protocol):
     """Runner of dialogues, or source of their outputs."""
 
-    lost: dict[int, str]
-    """Runs of the last call without an output: number and reason."""
-    lost_unswapped: set[int]
-    """Numbers of the lost runs in which no stage was replaced."""
-
     parted: set[str]
     """The stages whose twins put out anything else."""
 
@@ -56,47 +45,17 @@ class Runner(Protocol):
     def is_sampled(self) -> bool:
         """True if any stage draws its outputs."""
 
-    def __call__(self, runs: Sequence[Run]) -> Sequence[Trace | None]:
-        """Return the traces of all runs; None for one that is lost."""
-
-
-@dataclass
-class LostDialogues:
-    """Dialogues that are left out because a call had no output."""
-
-    reasons: dict[str, str] = field(default_factory=dict)
-    """A dialogue's id to the reason."""
-    variants: Counter[str] = field(default_factory=Counter)
-    """Variants in which the system itself had no output: ``original``, or an axis and group (``gender: woman``).
-
-    Twins do not count, because they are called with the original's input.
-    """
-
-    @property
-    def record(self) -> LostInfo:
-        """Number of lost dialogues, the variants in which they were lost, and the most frequent reasons."""
-        reasons = Counter(self.reasons.values()).most_common(_REASONS)
-        return LostInfo(dialogues=len(self.reasons), variants=dict(self.variants), reasons=dict(reasons))
-
-    def merge(self, other: LostDialogues) -> None:
-        """Add the lost dialogues of another chunk."""
-        self.reasons |= other.reasons
-        self.variants += other.variants
-
-    def add(self, run: Run, reason: str, *, is_system: bool) -> None:
-        """Add a dialogue; ``is_system`` is True if the system itself had no output, and not only a twin."""
-        self.reasons.setdefault(run.dialogue.id, reason)
-        if is_system:
-            self.variants[ORIGINAL if run.rewrite is None else f"{run.rewrite.axis}: {run.rewrite.target}"] += 1
+    def __call__(self, runs: Sequence[Run]) -> Sequence[Trace]:
+        """Return the traces of all runs."""
 
 
 def executed(
-    runner: Runner, by_axis: Mapping[str, Sequence[Variants]], samples: int, lost: LostDialogues
+    runner: Runner, by_axis: Mapping[str, Sequence[Variants]], samples: int
 ) -> dict[str, list[ExecutedVariants]]:
-    """Run the variants of the dialogues of one chunk, by axis; dialogues in which a call had no output are missing.
+    """Run the variants of the dialogues of one chunk, by axis.
 
-    A dialogue is left out of all axes. Where stages draw their outputs, the originals are run once more than there are
-    samples if there is only one: the A/A run, in which only the draws differ.
+    Where stages draw their outputs, the originals are run once more than there are samples if there is only one: the
+    A/A run, in which only the draws differ.
     """
     originals = {_key(variants.original): variants.original for variants in chain(*by_axis.values())}
     rewritten = [run for variants in chain(*by_axis.values()) for run in variants.rewritten]
@@ -104,20 +63,16 @@ def executed(
     runs = [replace(run, sample=draw) for draw in range(draws) for run in originals.values()]
     runs += [replace(run, sample=sample) for sample in range(samples) for run in rewritten]
     traces = iter(runner(runs))
-    for number, reason in runner.lost.items():
-        lost.add(runs[number], reason, is_system=number in runner.lost_unswapped)
     of_originals = [{key: next(traces) for key in originals} for _ in range(draws)]
     of_rewritten = [_by_axis(traces, by_axis) for _ in range(samples)]
     _add_whole(runner.whole_arm, by_axis, of_originals, of_rewritten)
     return {
-        axis: list(_of_axis(axis, some, of_originals, of_rewritten, runner.is_sampled, lost))
+        axis: list(_of_axis(axis, some, of_originals, of_rewritten, runner.is_sampled))
         for axis, some in by_axis.items()
     }
 
 
-def _by_axis(
-    traces: Iterator[Trace | None], by_axis: Mapping[str, Sequence[Variants]]
-) -> dict[str, list[list[Trace | None]]]:
+def _by_axis(traces: Iterator[Trace], by_axis: Mapping[str, Sequence[Variants]]) -> dict[str, list[list[Trace]]]:
     """The next traces, those of each dialogue's rewritten variants, by axis."""
     return {
         axis: [list(islice(traces, len(variants.rewritten))) for variants in some] for axis, some in by_axis.items()
@@ -127,18 +82,19 @@ def _by_axis(
 def _add_whole(
     arm: int | None,
     by_axis: Mapping[str, Sequence[Variants]],
-    of_originals: Sequence[Mapping[tuple[str, str], Trace | None]],
-    of_rewritten: Sequence[Mapping[str, Sequence[Sequence[Trace | None]]]],
+    of_originals: Sequence[Mapping[tuple[str, str], Trace]],
+    of_rewritten: Sequence[Mapping[str, Sequence[Sequence[Trace]]]],
 ) -> None:
     """Add the arm of the whole system's twin, T(f(T⁻¹ x̃)): what the system did with the original, rewritten."""
     if arm is None:
         return
+    # not strict: of one sample, two draws of the originals are made
     for originals, rewritten in zip(of_originals, of_rewritten, strict=False):
         for axis, some in by_axis.items():
             for variants, traces in zip(some, rewritten[axis], strict=True):
                 original = originals[_key(variants.original)]
                 for run, trace in zip(variants.rewritten, traces, strict=True):
-                    if original is not None and trace is not None and run.rewrite is not None:
+                    if run.rewrite is not None:
                         ways = (
                             TurnTrace((arm,), rewritten_calls(turn[0].calls, run.rewrite), turn[0].failure)
                             for turn in original
@@ -154,15 +110,12 @@ def rewritten_calls(calls: Sequence[StageCall], rewrite: Rewrite) -> tuple[Stage
 def _of_axis(
     axis: str,
     some: Sequence[Variants],
-    of_originals: Sequence[Mapping[tuple[str, str], Trace | None]],
-    of_rewritten: Sequence[Mapping[str, Sequence[Sequence[Trace | None]]]],
+    of_originals: Sequence[Mapping[tuple[str, str], Trace]],
+    of_rewritten: Sequence[Mapping[str, Sequence[Sequence[Trace]]]],
     is_sampled: bool,
-    lost: LostDialogues,
 ) -> Iterator[ExecutedVariants]:
     """The variants along an axis with their traces: those of the originals by draw, the others by sample."""
     for place, variants in enumerate(some):
-        if variants.original.dialogue.id in lost.reasons:
-            continue
         of_original = [drawn[_key(variants.original)] for drawn in of_originals]
         of_variants = [sample[axis][place] for sample in of_rewritten]
         yield _executed(variants, of_original, of_variants, is_sampled=is_sampled)
@@ -170,26 +123,18 @@ def _of_axis(
 
 def _executed(
     variants: Variants,
-    of_original: Sequence[Trace | None],
-    of_rewritten: Sequence[Sequence[Trace | None]],
+    of_original: Sequence[Trace],
+    of_rewritten: Sequence[Sequence[Trace]],
     *,
     is_sampled: bool,
 ) -> ExecutedVariants:
     """The traces of one dialogue: those of the original by draw, those of the others by sample."""
-    originals = [_complete(trace) for trace in of_original]
-    samples = [
-        VariantTraces(original, [_complete(trace) for trace in traces])
-        for original, traces in zip(originals, of_rewritten, strict=False)
-    ]
-    repeats = list(zip(originals[::2], originals[1::2], strict=False)) if is_sampled else []
+    # more originals than samples are drawn if there is only one sample
+    samples = [VariantTraces(*traces) for traces in zip(of_original, of_rewritten, strict=False)]
+    repeats = list(zip(of_original[::2], of_original[1::2], strict=False)) if is_sampled else []
     return ExecutedVariants(variants, samples, repeats)
 
 
 def _key(run: Run) -> tuple[str, str]:
     """Return the key of an original: a dialogue with an introduction differs on every axis."""
     return run.dialogue.id, run.variant
-
-
-def _complete(trace: Trace | None) -> Trace:
-    assert trace is not None  # the dialogue would have been lost
-    return trace

@@ -1,7 +1,8 @@
 """The table of turns on disk, and its sums.
 
 ``turns.parquet`` has one row per turn, counterfactual and arm: the user's message, the output of every stage, and the
-statistics of the run's metrics. All estimates of a run are made from its sums over turns, live or later.
+statistics of the run's metrics. All estimates of a run are made from its sums over turns, live or later, and from what
+``variants.parquet`` says of each counterfactual (:mod:`tod_bias.audit.variants`).
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from tod_bias.audit.arm_sums import ArmSums, RepeatedSums, numbers_of
+from tod_bias.audit.arm_sums import ArmSums, RepeatedSums
 from tod_bias.audit.event_sums import MOST_DOUBLES, ROLES, EventSums, TablesWithEvents, parts_of_sums
 from tod_bias.audit.events import FACTS, PART_COLUMNS, EventSearch, TablePart, parts_of
 from tod_bias.audit.failures import failed_turns
@@ -27,15 +28,14 @@ from tod_bias.audit.first_difference import most_frequent
 from tod_bias.audit.passes import passes
 from tod_bias.audit.record import check_turns
 from tod_bias.audit.rows import FIRST_DIFFERENCE, REPEAT, RESPONSE
-from tod_bias.audit.traces import ORIGINAL
-from tod_bias.audit.variant_index import VariantIndex, terms_by_factor
-from tod_bias.errors import AxisError
+from tod_bias.audit.variant_index import VariantIndex
+from tod_bias.audit.variants import AxisGroups, check_variants, index_of, read_variants, with_variants
 from tod_bias.io.documents import loads
 from tod_bias.metrics.events import Event
 from tod_bias.metrics.metric import Metric
-from tod_bias.perturb.axis import PLACEBO, Role
-from tod_bias.results import TURNS, AuditResult, FailedTurns, FirstDifference, Reworded, RunError
-from tod_bias.statistics.arms import WHOLE, ArmDesign, arm_key
+from tod_bias.perturb.axis import PLACEBO
+from tod_bias.results import TURNS, VARIANTS, AuditResult, FailedTurns, FirstDifference, Reworded, RunError
+from tod_bias.statistics.arms import ORIGINAL_ARM, WHOLE, ArmDesign, arm_key
 from tod_bias.statistics.sums import sums_by
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 
-_CATEGORIES = ["axis", "source", "group", "variant", "term", "clusters", "arm", "dialogue", "role"]
-_KEYS = [*_CATEGORIES, "turn", "draw", "sample", "edits"]
+_CATEGORIES = ["dialogue", "variant", "arm"]
+"""Columns of few distinct texts, which are read as numbers of these."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,38 @@ class AxisTurns:
     """Metric to crossed table, all of the same counterfactuals."""
 
 
-@dataclass(frozen=True)
-class AxisGroups:
-    """Groups of an axis, and the factors of crossed axes."""
+class _AxisFiles:
+    """Parquet files of one table, one for each axis, while rows are still to come.
 
-    groups: tuple[str, ...]
-    factors: tuple[str, ...] = ()
+    Args:
+        folder: that holds them.
+        schema: of their rows.
+    """
+
+    def __init__(self, folder: Path, schema: pa.Schema) -> None:
+        self._folder, self.schema = folder, schema
+        self._writers: dict[str, pq.ParquetWriter] = {}
+        folder.mkdir()
+
+    def add(self, axis: str, rows: pa.Table) -> None:
+        """Write rows of an axis."""
+        import pyarrow.parquet as pq
+
+        if axis not in self._writers:
+            path = self._folder / f"{len(self._writers)}.parquet"
+            self._writers[axis] = pq.ParquetWriter(path, self.schema)
+        self._writers[axis].write_table(rows)
+
+    def keep(self, axes: Sequence[str]) -> None:
+        """Nothing more is written; only these axes stay, in this order."""
+        for writer in self._writers.values():
+            writer.close()
+        self._writers = {axis: self._writers[axis] for axis in axes}
+
+    @property
+    def paths(self) -> dict[str, Path]:
+        """File of each axis."""
+        return {axis: Path(writer.where) for axis, writer in self._writers.items()}
 
 
 class Turns:
@@ -73,9 +99,10 @@ class Turns:
     Args:
         arms: of the run.
         groups: axis to its groups.
-        path: the file of a finished run; None: rows are still to come (:meth:`add`), in a temporary folder that goes
-            when the object does.
-        schema: of rows that are to come (:func:`~tod_bias.audit.rows.schema_of`).
+        folder: of a finished run; None: rows are still to come (:meth:`add`), in a temporary folder that goes when the
+            object does.
+        schemas: of rows that are to come: of turns (:func:`~tod_bias.audit.rows.schema_of`), and of counterfactuals
+            (:func:`~tod_bias.audit.variants.variants_schema`).
         name: what the run is called in messages.
     """
 
@@ -84,21 +111,25 @@ class Turns:
         arms: ArmDesign,
         groups: Mapping[str, AxisGroups],
         *,
-        path: Path | None = None,
-        schema: pa.Schema | None = None,
+        folder: Path | None = None,
+        schemas: tuple[pa.Schema, pa.Schema] | None = None,
         name: str = "this run",
     ) -> None:
         self.arms = arms
         self._groups = groups
-        self._path = path
-        self._schema = schema
+        self._folder = folder
         self._name = name
-        self._writers: dict[str, pq.ParquetWriter] = {}
         self.events: Sequence[Event] = ()
         """Events whose columns are written with the rows."""
-        if path is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="tod-bias-"))
-            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        self._turns: _AxisFiles | None = None
+        self._variants: _AxisFiles | None = None
+        if schemas is not None:
+            temporary = Path(tempfile.mkdtemp(prefix="tod-bias-"))
+            weakref.finalize(self, shutil.rmtree, temporary, ignore_errors=True)
+            self._turns, self._variants = (
+                _AxisFiles(temporary / name, schema)
+                for name, schema in zip(("turns", "variants"), schemas, strict=True)
+            )
 
     @classmethod
     def of(cls, result: AuditResult) -> Turns:
@@ -110,42 +141,49 @@ class Turns:
         if isinstance(result.table, cls):
             return result.table
         assert result.folder is not None
-        path = result.folder / TURNS
-        if not check_turns(path):
+        if not check_turns(result.folder / TURNS):
             raise RunError(f"{result.folder}: holds no {TURNS}; repeat the run's command (outputs are cached)")
+        check_variants(result.folder / VARIANTS)
         groups = {
             axis: AxisGroups(tuple(next(iter(by_metric.values())).groups)) for axis, by_metric in result.axes.items()
         }
-        return cls(result.arm_design, groups, path=path, name=result.name)
+        return cls(result.arm_design, groups, folder=result.folder, name=result.name)
 
     # writing -------------------------------------------------------------------------------------------------------
 
-    def add(self, axis: str, rows: pa.Table) -> None:
+    def add(self, axis: str, turns: pa.Table, variants: pa.Table) -> None:
         """Write the rows of some dialogues on one axis."""
-        import pyarrow.parquet as pq
-
-        assert self._schema is not None
-        if axis not in self._writers:
-            path = self._folder / f"{len(self._writers)}.parquet"
-            self._writers[axis] = pq.ParquetWriter(path, self._schema)
-        self._writers[axis].write_table(rows)
+        assert self._turns is not None
+        assert self._variants is not None
+        self._turns.add(axis, turns)
+        self._variants.add(axis, variants)
 
     def keep(self, axes: Sequence[str]) -> None:
         """Nothing more is written; only these axes stay, in this order."""
-        for writer in self._writers.values():
-            writer.close()
-        self._writers = {axis: self._writers[axis] for axis in axes}
+        assert self._turns is not None
+        assert self._variants is not None
+        self._turns.keep(axes)
+        self._variants.keep(axes)
 
     def write(self, path: Path) -> None:
-        """Write all rows to one Parquet file, a row group after the other."""
+        """Write all turns to one Parquet file, a row group after the other."""
         import pyarrow.parquet as pq
 
-        assert self._schema is not None
-        with pq.ParquetWriter(path, self._with_events(self._schema.empty_table()).schema) as writer:
-            for file in self._files():
+        assert self._turns is not None
+        with pq.ParquetWriter(path, self._with_events(self._turns.schema.empty_table()).schema) as writer:
+            for file in self._turns.paths.values():
                 with pq.ParquetFile(file) as part:
                     for number in range(part.num_row_groups):
                         writer.write_table(self._with_events(part.read_row_group(number)))
+
+    def write_variants(self, path: Path) -> None:
+        """Write all counterfactuals to one Parquet file, a row group for each axis."""
+        import pyarrow.parquet as pq
+
+        assert self._variants is not None
+        with pq.ParquetWriter(path, self._variants.schema) as writer:
+            for file in self._variants.paths.values():
+                writer.write_table(pq.read_table(file))
 
     def _with_events(self, rows: pa.Table) -> pa.Table:
         """Return rows with the columns of the events; a row group holds all variants of its dialogues."""
@@ -163,20 +201,29 @@ class Turns:
         return rows
 
     def frame(self) -> pd.DataFrame:
-        """Return all rows, in memory."""
+        """Return all turns, in memory."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        if self._path is not None:
-            return pq.read_table(self._path).to_pandas()
+        if self._turns is None:
+            return pq.read_table(self._file("")).to_pandas()
         tables = []
-        for file in self._files():
+        for file in self._turns.paths.values():
             with pq.ParquetFile(file) as part:
                 tables += [self._with_events(part.read_row_group(number)) for number in range(part.num_row_groups)]
         return pa.concat_tables(tables).to_pandas()
 
-    def _files(self) -> list[Any]:
-        return [self._path] if self._path is not None else [writer.where for writer in self._writers.values()]
+    def variants(self, axis: str | None = None) -> pd.DataFrame:
+        """Return what is known of the counterfactuals of an axis, or of all axes.
+
+        Raises:
+            RunError: the file is missing, or cannot be read.
+        """
+        if self._variants is None:
+            assert self._folder is not None
+            return read_variants(self._folder / VARIANTS, axis)
+        paths = self._variants.paths
+        return pd.concat([read_variants(paths[name]) for name in ([axis] if axis else paths)], ignore_index=True)
 
     # reading -------------------------------------------------------------------------------------------------------
 
@@ -197,7 +244,8 @@ class Turns:
         if not len(rows):
             raise RunError(f"{self._name}: {TURNS} has no rows of axis {axis}; repeat the run's command")
         self._check_arms(rows)
-        made = _AxisSums(rows, self.arms)
+        variants = self.variants(axis)
+        made = _AxisSums(rows, variants, self.arms, self._name)
         index = made.index(axis, self._groups.get(axis, AxisGroups(())))
         turns = made.turns(index)
         tables = {metric.name: made.of(metric, index, partial(self._column, axis, metric)) for metric in stored}
@@ -214,10 +262,10 @@ class Turns:
         """
         import pyarrow.parquet as pq
 
-        names = ["dialogue", "variant", "role", "arm", "sample"]
-        chosen = [("axis", "=", axis)]
-        rows = pq.read_table(self._file(axis), columns=names, filters=chosen, read_dictionary=names[:-1]).to_pandas()
-        sums = _AxisSums(rows, self.arms).of_events(events, turns.variants, parts_of(self._file(axis), axis))
+        names, chosen = [*_CATEGORIES, "sample"], [("axis", "=", axis)]
+        rows = pq.read_table(self._file(axis), columns=names, filters=chosen, read_dictionary=_CATEGORIES).to_pandas()
+        by_arm = _AxisSums(rows, self.variants(axis), self.arms, self._name)
+        sums = by_arm.of_events(events, turns.variants, parts_of(self._file(axis), axis))
         return replace(turns, tables=TablesWithEvents(turns.tables, sums))
 
     def _column(self, axis: str, metric: Metric, name: str) -> np.ndarray:
@@ -240,7 +288,10 @@ class Turns:
             search.add(axis, part)
 
     def _file(self, axis: str) -> Path:
-        return self._path if self._path is not None else Path(self._writers[axis].where)
+        if self._turns is not None:
+            return self._turns.paths[axis]
+        assert self._folder is not None
+        return self._folder / TURNS
 
     def system_rows(self, axis: str, statistics: Sequence[str] = ()) -> Iterator[pd.DataFrame]:
         """Yield the turns of the system as it is, originals and counterfactuals, some dialogues at a time.
@@ -252,16 +303,17 @@ class Turns:
         import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
-        columns = ["axis", "dialogue", "turn", "variant", "source", "group", "term", "role", "arm", "user"]
+        variants = self.variants(axis)
+        columns = ["axis", "dialogue", "turn", "variant", "group", "role", "arm", "user"]
         columns += [FIRST_DIFFERENCE, RESPONSE, FACTS, *statistics]
         with pq.ParquetFile(self._file(axis)) as file:
             for number in range(file.num_row_groups):
                 rows = file.read_row_group(number, columns=columns)
                 is_system = pc.and_(pc.equal(rows["arm"], ""), pc.equal(rows["role"], "group"))
-                chosen = pc.and_(pc.equal(rows["axis"], axis), pc.or_(is_system, pc.equal(rows["arm"], ORIGINAL)))
+                chosen = pc.and_(pc.equal(rows["axis"], axis), pc.or_(is_system, pc.equal(rows["arm"], ORIGINAL_ARM)))
                 rows = rows.filter(chosen)
                 if len(rows):
-                    yield rows.to_pandas()
+                    yield with_variants(rows.to_pandas(), variants, ["source"])
 
     def equal_turns(self, axis: str) -> tuple[int, int]:
         """Return the number of an axis' counterfactual turns, and of its dialogues, if all turns are equal to T of the
@@ -306,13 +358,13 @@ class Turns:
 
         keys = ["dialogue", "turn", "sample"]
         columns = [*keys, "variant", "arm", FIRST_DIFFERENCE, FACTS]
-        chosen = [[("role", "=", "placebo"), ("arm", "=", "")], [("arm", "=", ORIGINAL)]]
+        chosen = [[("role", "=", "placebo"), ("arm", "=", "")], [("arm", "=", ORIGINAL_ARM)]]
         files = [
             (self._file(axis), [[("axis", "=", axis), *some] for some in chosen]) for axis in axes if axis != PLACEBO
         ]
         tables = [pq.read_table(file, columns=columns, filters=filters) for file, filters in files]
         every = pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame(columns=columns)
-        is_original = every["arm"] == ORIGINAL
+        is_original = every["arm"] == ORIGINAL_ARM
         rows = every[~is_original]
         if rows.empty:
             return None
@@ -331,29 +383,29 @@ class Turns:
         import pyarrow.parquet as pq
 
         path = self._file(axis)
-        columns = _KEYS
+        columns = [*_CATEGORIES, "turn", "sample"]
         try:
-            known = pq.read_schema(path).names
-            if lacking := [column for column in [*columns, *statistics, "user", FACTS] if column not in known]:
+            known, needed = pq.read_schema(path).names, ["axis", *columns, "group", "role", *statistics, "user", FACTS]
+            if lacking := [column for column in needed if column not in known]:
                 raise RunError(
                     f"{path}: has no column {lacking[0]!r}, another version wrote it; repeat the run's command "
                     "(outputs are cached)"
                 )
             chosen = [("axis", "=", axis)]
             table = pq.read_table(path, columns=columns, filters=chosen, read_dictionary=_CATEGORIES)
-            users = pq.read_table(path, columns=["user"], filters=[*chosen, ("arm", "=", ORIGINAL)])
+            users = pq.read_table(path, columns=["user"], filters=[*chosen, ("arm", "=", ORIGINAL_ARM)])
         except (OSError, pa.ArrowException) as error:
             reason = str(error).splitlines()[0]
             raise RunError(f"{path}: cannot be read as a run's turns ({reason}); repeat the run's command") from error
         frame = table.to_pandas()
         texts = np.full(len(frame), None, dtype=object)
-        texts[np.flatnonzero((frame["arm"] == ORIGINAL).to_numpy())] = users["user"].to_pandas().to_numpy()
+        texts[np.flatnonzero((frame["arm"] == ORIGINAL_ARM).to_numpy())] = users["user"].to_pandas().to_numpy()
         return frame.assign(user=texts)
 
     def _check_arms(self, rows: pd.DataFrame) -> None:
         """Raise if the rows are not of the stages that the results name."""
         known = set(self.arms.keys(whole=True))
-        arms = set(rows["arm"].unique()) - {ORIGINAL, REPEAT}
+        arms = set(rows["arm"].unique()) - {ORIGINAL_ARM, REPEAT}
         lacking = {"", arm_key(frozenset(self.arms.stages))} - arms if arms else set()
         if odd := sorted(map(str, arms - known)) or sorted(lacking):
             where = "which results.json does not name" if arms - known else "but not in the rows"
@@ -368,21 +420,33 @@ class _AxisSums:
 
     Args:
         rows: of the axis, in the order of the table.
+        variants: of the axis (:mod:`tod_bias.audit.variants`).
         arms: of the run.
+        name: of the run in messages.
+
+    Raises:
+        RunError: the turns and the counterfactuals are not of one run.
     """
 
-    def __init__(self, rows: pd.DataFrame, arms: ArmDesign) -> None:
-        self._rows, self._arms = rows, arms
+    def __init__(self, rows: pd.DataFrame, variants: pd.DataFrame, arms: ArmDesign, name: str) -> None:
+        self._rows, self._variants, self._arms = rows, variants, arms
         self._of, self._ids = pd.factorize(rows["dialogue"].astype(object))
-        self._is_original = (rows["arm"] == ORIGINAL).to_numpy()
+        self._is_original = (rows["arm"] == ORIGINAL_ARM).to_numpy()
         sample = rows["sample"].to_numpy()
         self._samples = int(sample[self._is_original].max(initial=0)) + 1
         self._first = self._is_original & (sample == 0)
-        self._by_role = {role: _Variants(rows, self._of, (rows["role"] == role).to_numpy()) for role in ROLES}
+        of = pd.Index(self._ids).get_indexer(variants["dialogue"])
+        place = _places(rows, variants, self._of, of)
+        if place is None:
+            raise RunError(f"{name}: {TURNS} and {VARIANTS} are not of one run; repeat the run's command")
+        roles = variants["role"].to_numpy()
+        self._by_role = {role: _Variants(np.flatnonzero(roles == role), place, of) for role in ROLES}
 
     def index(self, axis: str, groups: AxisGroups) -> VariantIndex:
         """Return the index of the variants."""
-        return _variant_index(self._rows, axis, groups, self._by_role, len(self._ids))
+        numbers = {role: variants.numbers for role, variants in self._by_role.items()}
+        of = {role: variants.of for role, variants in self._by_role.items()}
+        return index_of(self._variants, axis, groups, numbers, of, len(self._ids))
 
     def turns(self, index: VariantIndex) -> AxisTurns:
         """Return the axis, still without tables."""
@@ -442,6 +506,7 @@ class _AxisSums:
         number, rows = len(events), self._rows
         codes = {role: variants.codes(rows["arm"], self._arms) for role, variants in self._by_role.items()}
         sizes = {role: variants.number * variants.arms for role, variants in self._by_role.items()}
+        # of many events single precision takes half the memory; counts of turns are exact in it up to 2²⁴
         kind = np.float64 if number * sum(sizes.values()) <= MOST_DOUBLES else np.float32
         happened = {role: np.zeros((sizes[role], number), dtype=kind) for role in ROLES}
         original = np.zeros((len(self._ids), number, 2))
@@ -467,19 +532,44 @@ class _AxisSums:
         )
 
 
-class _Variants:
-    """Rows of the variants of one role: which variant each row belongs to, numbered in the order of the rows."""
+def _places(rows: pd.DataFrame, variants: pd.DataFrame, of_row: np.ndarray, of: np.ndarray) -> np.ndarray | None:
+    """Return (rows,) the place of each turn's variant in the table of variants; None unless the tables fit.
 
-    def __init__(self, rows: pd.DataFrame, of: np.ndarray, chosen: np.ndarray) -> None:
-        self._rows = np.flatnonzero(chosen)
-        names, known = pd.factorize(rows["variant"].iloc[self._rows].astype(object))
-        codes = of[self._rows] * max(1, len(known)) + names
-        self._of_row, distinct = pd.factorize(codes)
-        self.number = len(distinct)
-        self.starts = np.full(self.number, len(rows))
-        """The first row of each."""
-        np.minimum.at(self.starts, self._of_row, self._rows)
-        self.of = of[self.starts]
+    Args:
+        rows: turns of an axis.
+        variants: of the axis.
+        of_row: (rows,) number of the dialogue.
+        of: (variants,) number of the dialogue; -1 for one without turns.
+    """
+    names_of_rows, names = pd.factorize(rows["variant"].astype(object))
+    name = pd.Index(names).get_indexer(variants["variant"])
+    # a number for each pair of dialogue and variant: a join of the texts would take several times the memory
+    codes, known = of_row * max(1, len(names)) + names_of_rows, of * max(1, len(names)) + name
+    order = np.argsort(known)
+    place = np.minimum(np.searchsorted(known[order], codes), len(known) - 1)
+    if not len(known) or min(of.min(), name.min()) < 0 or not np.array_equal(known[order][place], codes):
+        return None
+    return np.asarray(order[place])
+
+
+class _Variants:
+    """Turns of the variants of one role, numbered in the order of their table.
+
+    Args:
+        numbers: places of the variants in their table.
+        place: (rows,) place of each turn's variant in it.
+        of: (all variants,) number of the dialogue.
+    """
+
+    def __init__(self, numbers: np.ndarray, place: np.ndarray, of: np.ndarray) -> None:
+        self.numbers = numbers
+        self.number = len(numbers)
+        in_role = np.full(len(of), -1)
+        in_role[numbers] = np.arange(self.number)
+        number = in_role[place]
+        self._rows = np.flatnonzero(number >= 0)
+        self._of_row = number[self._rows]
+        self.of = of[numbers]
         """Number of the dialogue of each."""
 
         self.arms = 0
@@ -527,110 +617,14 @@ def _sampling(
         return None
     sample, dialogues = rows["sample"].to_numpy(), int(of.max()) + 1
     pairs = int(sample[is_repeat].max()) + 1
-    is_first = (rows["arm"] == ORIGINAL).to_numpy() & (sample % 2 == 0) & (sample < 2 * pairs)
-    arms = [arm for arm in rows["arm"].unique() if arm not in (ORIGINAL, REPEAT)]
+    is_first = (rows["arm"] == ORIGINAL_ARM).to_numpy() & (sample % 2 == 0) & (sample < 2 * pairs)
+    arms = [arm for arm in rows["arm"].unique() if arm not in (ORIGINAL_ARM, REPEAT)]
     ends = "", WHOLE if WHOLE in arms else max(arms, key=lambda arm: len(arm.split(",")) if arm else 0)
     return RepeatedSums(
         variants.by_sample(values, rows["arm"], ends, sample)[:samples],
         sums_by(of[is_first], values[is_first], dialogues) / pairs,
         sums_by(of[is_repeat], values[is_repeat], dialogues) / pairs,
     )
-
-
-def _by_dialogue(
-    dialogue: np.ndarray, sources: Iterable[Any], records: Sequence[Mapping[str, Any]], dialogues: int
-) -> tuple[list[set[str]], list[set[str]], dict[str, list[Any]]]:
-    """Return, for each dialogue, the source groups of its counterfactuals, their terms, and its clusters by kind.
-
-    Args:
-        dialogue: number of each counterfactual's dialogue.
-        sources: group of the original.
-        records: its terms and clusters.
-        dialogues: their number.
-    """
-    groups: list[set[str]] = [set() for _ in range(dialogues)]
-    terms: list[set[str]] = [set() for _ in range(dialogues)]
-    kinds: dict[str, list[Any]] = {name: [None] * dialogues for name in (records[0]["kinds"] if records else ())}
-    for number, source, record in zip(dialogue, sources, records, strict=True):
-        groups[number].add(str(source))
-        terms[number].update(map(str, record["source"]))
-        for name, label in record["kinds"].items():
-            kinds[name][number] = label
-    return groups, terms, kinds
-
-
-def _variant_index(
-    rows: pd.DataFrame, axis: str, groups: AxisGroups, by_role: Mapping[Role, _Variants], dialogues: int
-) -> VariantIndex:
-    """Return the index of the counterfactuals."""
-    copies, references, placebos = (by_role[role] for role in ROLES)
-    facts = rows[["source", "group", "clusters"]].iloc[copies.starts]
-    targets = facts["group"].astype(object).tolist()
-    names = groups.groups or tuple(dict.fromkeys(targets))
-    if unknown := set(targets) - set(names):
-        raise AxisError(
-            f"axis {axis}: a counterfactual is of group {min(unknown)!r}, which is none of the axis' groups "
-            f"({', '.join(names)})"
-        )
-    parsed = {text: _clusters(text) for text in facts["clusters"].unique()}
-    records = [parsed[text] for text in facts["clusters"]]
-    sources, terms, kinds = _by_dialogue(copies.of, facts["source"], records, dialogues)
-    target = numbers_of(targets, names)
-    draw = rows["draw"].to_numpy()[copies.starts]
-    is_crossed = len(set(zip(copies.of.tolist(), target.tolist(), strict=True))) == len(target)
-    return VariantIndex(
-        groups=names,
-        # Draws may be of several groups, and then the dialogue has no group.
-        source=numbers_of([next(iter(some)) if len(some) == 1 else "" for some in sources], names),
-        of=copies.of,
-        target=target,
-        draw=draw if is_crossed or draw.any() else _numbers_within(copies.of),
-        source_terms=tuple(map(frozenset, terms)),
-        terms=tuple(frozenset(record["terms"]) for record in records),
-        placebo=placebos.of,
-        placebo_terms=tuple(map(str, rows["term"].iloc[placebos.starts])),
-        factors=groups.factors,
-        by_factor=terms_by_factor(
-            copies.of,
-            [[(some["source"], some["terms"]) for some in record.get("factors", ())] for record in records],
-            dialogues,
-        ),
-        references=tuple(
-            (int(number), str(name))
-            for number, name in zip(references.of, rows["group"].iloc[references.starts], strict=True)
-        ),
-        clusters=tuple((name, tuple(labels)) for name, labels in kinds.items()),
-        edits=(_mean_edits(rows, copies, placebos.of), _mean_edits(rows, placebos, placebos.of)),
-    )
-
-
-def _numbers_within(of: np.ndarray) -> np.ndarray:
-    """The number of each variant among those of its dialogue."""
-    return pd.Series(of).groupby(of).cumcount().to_numpy()
-
-
-def _mean_edits(rows: pd.DataFrame, variants: _Variants, dialogues: np.ndarray) -> float:
-    """Words changed per dialogue, mean over variants and then over some dialogues."""
-    edits = rows["edits"].to_numpy(dtype=float)[variants.starts]
-    member = np.isin(variants.of, dialogues)
-    if not member.any():
-        return 0.0
-    of, edits = variants.of[member], edits[member]
-    count = np.bincount(of)
-    return float((np.bincount(of, edits)[count > 0] / count[count > 0]).mean())
-
-
-def _clusters(text: Any) -> dict[str, Any]:
-    """The clusters that a row names."""
-    try:
-        record = loads(text)
-        terms = [record, *record.get("factors", ())]
-        lists = [some[name] for some in terms for name in ("source", "terms")]
-        if isinstance(record["kinds"], dict) and all(isinstance(some, list) for some in lists):
-            return dict(record)
-    except (ValueError, LookupError, TypeError):
-        pass
-    raise RunError(f"{TURNS}: {text!r:.60} is not what a run writes as clusters; repeat the run's command")
 
 
 def placebo_turns(axes: Mapping[str, AxisTurns]) -> AxisTurns | None:

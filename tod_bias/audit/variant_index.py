@@ -75,8 +75,8 @@ class VariantIndex:
     """Terms of each factor, if groups of a factor share terms; empty if every group has separate terms."""
     references: tuple[tuple[int, str], ...] = ()
     """Reference variants: number of the dialogue, and what each is."""
-    clusters: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Further clusters: a name, and a label for every dialogue."""
+    clusters: tuple[tuple[str, tuple[str | None, ...]], ...] = ()
+    """Further clusters: a name, and a label for every dialogue; None of one that is in no cluster."""
     edits: tuple[float, float] = (0.0, 0.0)
     """Words changed per dialogue if there is a placebo: by the axis, and by the placebo."""
 
@@ -117,6 +117,7 @@ class VariantIndex:
         sorted_places = []
         for of in (self.of, self.placebo):
             chosen = np.flatnonzero(place[of] >= 0)
+            # stable: the variants of one dialogue keep their order, in which their sums are stored
             sorted_places.append(chosen[np.argsort(place[of[chosen]], kind="stable")])
         return sorted_places[0], sorted_places[1]
 

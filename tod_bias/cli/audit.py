@@ -24,10 +24,12 @@ from tod_bias.cli.options import (
 )
 from tod_bias.config import ADVANCED, GENERATION, PLACEBO, AuditConfig, ConfigFile, Options, OutputOptions
 from tod_bias.errors import IncompleteError, TodBiasError
-from tod_bias.io.cache import FILE
+from tod_bias.io.cache import CACHE_FILE
 from tod_bias.io.folder import check_no_other_run, shown
 from tod_bias.models.processes import is_first_process
 from tod_bias.report.console import Console, echo
+from tod_bias.results import RESULTS, TURNS, VARIANTS
+from tod_bias.systems.saved_responses import SavedResponses
 
 
 class AttributeOptions(Options):
@@ -49,15 +51,15 @@ def attribute(*, audit: AuditConfig, how: AttributeOptions, file: ConfigFile, ou
     """Attribute a system's bias to its stages: the main job.
 
     Rewrites every dialogue for every group of every axis. Runs the system on originals and counterfactuals, with every
-    set of stages replaced by equivariant twins. Writes results.json, turns.parquet, figures and report.html. Without
-    options, audits the bundled demo. With --dry-run, only counts what this would take.
+    set of stages replaced by equivariant twins. Writes results.json, turns.parquet, variants.parquet, figures and
+    report.html. Without options, audits the bundled demo. With --dry-run, only counts what this would take.
     """
     config = configured(audit, file.config)
     responses, out = config.run.responses, output.out
     if responses is not None:
         _check_recorded(config, how)
     check_metrics(config.analysis.metrics or ())
-    from tod_bias.audit.checks import SYSTEM, check_executor, checked_order, clusters_of
+    from tod_bias.audit.checks import check_executor, checked_order, clusters_of
 
     check_executor(config.run.executor, config.run.workers)
     if config.axes.perturber is not None and config.run.executor != "local":
@@ -67,19 +69,20 @@ def attribute(*, audit: AuditConfig, how: AttributeOptions, file: ConfigFile, ou
     whole, dialogues = load_dialogues(config.corpus, config.seed)
     out = check_folder(out, corpus)
     if not how.dry_run:
-        check_no_other_run(out, "results.json", "turns.parquet", FILE)
-    stages = (SYSTEM,) if responses else check_system(corpus, config.system, config.corpus.world)
+        check_no_other_run(out, RESULTS, TURNS, VARIANTS, CACHE_FILE)
+    saved = None if responses is None else SavedResponses(responses)
+    stages = saved.names if saved else check_system(corpus, config.system, config.corpus.world)
     checked_order(stages, config.analysis.order)
     axes = load_axes(config.axes, config.axes.audited, config.system.device)
-    if responses is None:
-        system = load_system(corpus, config.system, whole, config.corpus.world, offline=how.dry_run)
+    if saved is None:
+        system: Any = load_system(corpus, config.system, whole, config.corpus.world, offline=how.dry_run)
+        if not how.dry_run:
+            check_access(system, out, corpus)
     else:
-        system = _recorded(responses)
-    if responses is not None and config.axes.is_placebo_implied and not _has_placebo(system):
-        axes = [axis for axis in axes if axis.name != PLACEBO]
-        echo(f"({responses}: has no responses to the placebo, which is left out)", err=True)
-    if not how.dry_run:
-        check_access(system, out, corpus)
+        system = saved
+        if config.axes.is_placebo_implied and not _has_placebo(saved):
+            axes = [axis for axis in axes if axis.name != PLACEBO]
+            echo(f"({responses}: has no responses to the placebo, which is left out)", err=True)
     folder = folder_of(out, corpus)
     if how.dry_run:
         _plan(config, how, system, dialogues, axes, folder, quiet=output.quiet)
@@ -142,7 +145,7 @@ def _run(
     from tod_bias.perturb.neural import NeuralAxis
 
     incomplete: IncompleteError | None = None
-    is_again = (folder / FILE).exists()
+    is_again = (folder / CACHE_FILE).exists()
     cache = cache_of(folder, config.run.resume)
     perturbers = [axis for axis in axes if isinstance(axis, NeuralAxis)]
     for axis in perturbers:
@@ -197,18 +200,8 @@ def _check_recorded(config: AuditConfig, how: AttributeOptions) -> None:
     refuse(how, ("dry_run",), "no system is called where its --responses are given; leave it out")
 
 
-def _recorded(responses: Path) -> Any:
-    """Return the system of a file of saved responses."""
-    from tod_bias.audit.checks import SYSTEM
-    from tod_bias.systems.pipeline import Pipeline
-    from tod_bias.systems.stages.recorded import SavedResponses
-
-    return Pipeline({SYSTEM: SavedResponses(responses)})
-
-
-def _has_placebo(system: Any) -> bool:
+def _has_placebo(saved: SavedResponses) -> bool:
     """Return whether saved responses include those to the placebo."""
-    (saved,) = system.stages.values()
     return any(variant.partition(":")[0] == PLACEBO for variant in saved.variants)
 
 

@@ -16,7 +16,7 @@ from tod_bias.io.files import write_json, write_lines
 from tod_bias.io.folder import writable
 from tod_bias.report.console import Console, echo
 
-FILE = "counterfactuals.jsonl"
+COUNTERFACTUALS_FILE = "counterfactuals.jsonl"
 
 
 class ExportOptions(Options):
@@ -64,9 +64,9 @@ def export(*, config: ExportConfig, how: ExportOptions, output: ExportOutput) ->
         sys.stdout.writelines(lines)
         return
     first = next(lines)  # what cannot be read is found before anything is made
-    write_lines(writable(output.out) / FILE, chain([first], lines))
+    write_lines(writable(output.out) / COUNTERFACTUALS_FILE, chain([first], lines))
     if not output.quiet:
-        echo(f"Counterfactuals: {output.out / FILE}   {_NEXT}", err=True)
+        echo(f"Counterfactuals: {output.out / COUNTERFACTUALS_FILE}   {_NEXT}", err=True)
 
 
 def _write_calls(corpus: CorpusOptions, how: ExportOptions, *, quiet: bool) -> None:

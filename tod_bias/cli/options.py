@@ -22,6 +22,7 @@ from pydantic import ValidationError
 
 from tod_bias.cli.options_file import read_options
 from tod_bias.config import (
+    CONFIG_FILE,
     DEMO,
     Advanced,
     AuditConfig,
@@ -40,9 +41,8 @@ from tod_bias.config import (
     group_of,
     line_of,
 )
-from tod_bias.config import FILE as CONFIG
 from tod_bias.errors import StageError, TodBiasError
-from tod_bias.io.cache import FILE, clear
+from tod_bias.io.cache import CACHE_FILE, clear
 from tod_bias.io.folder import claimed
 from tod_bias.io.imports import is_import
 from tod_bias.models.processes import is_first_process, process_state
@@ -276,7 +276,7 @@ def configured(config: AuditConfig, file: Path | None) -> AuditConfig:
     Raises:
         TodBiasError: the file cannot be read, or a run wrote it into another folder.
     """
-    base = None if file is None else AuditConfig.read_own(file)
+    base = None if file is None else AuditConfig.read_trusted(file)
     config = AuditConfig.with_settings(base, config.given() | {"directory": Path.cwd()})
     config = _in_world(config)
     check_datapath(config.corpus)
@@ -318,7 +318,7 @@ def config_of(run: Path, given: Options) -> AuditConfig:
         TodBiasError: the folder's configuration cannot be read, or an option is invalid.
     """
     options = given.given()
-    path = run / CONFIG
+    path = run / CONFIG_FILE
     if not path.is_file():
         return AuditConfig.with_settings(None, options)
     config = AuditConfig.read(path)
@@ -525,7 +525,7 @@ def _place(out: Path | None, corpus: str) -> Path:
 
 def check_access(pipeline: Any, out: Path | None, corpus: str) -> None:
     """Raise if a stage's server cannot be called, unless the folder has cached outputs and may need no calls."""
-    if (_place(out, corpus) / FILE).exists():
+    if (_place(out, corpus) / CACHE_FILE).exists():
         return
     for name, stage in pipeline.stages.items():
         try:
@@ -538,9 +538,9 @@ def cache_of(folder: Path, resume: bool) -> Path:
     """Return the file of cached outputs, emptied unless the run is resumed."""
     if not resume:
         if is_first_process():
-            clear(folder / FILE)
+            clear(folder / CACHE_FILE)
         process_state().wait_for_everyone()
-    return folder / FILE
+    return folder / CACHE_FILE
 
 
 def load_system(

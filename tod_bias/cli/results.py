@@ -479,7 +479,7 @@ def cases(run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: 
     whole = load_corpus(name, datapath=config.corpus.datapath, split=about.split or "test")
     names = axes_of(run, result, overrides, config)
     axes = load_axes(config.axes, names, config.system.device)
-    found = cases_of(
+    choice = cases_of(
         run,
         sample(whole, about.dialogues, result.config.seed),
         most=which.worst,
@@ -487,7 +487,7 @@ def cases(run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: 
         options=_options(config, names, axes),
         only=which.only,
     )
-    chosen: Sequence[Any] = found.cases
+    chosen: Sequence[Any] = choice.cases
     if which.only and output.out.is_file():
         chosen = [*(case for case in read_cases(output.out) if case.id not in which.only), *chosen]
     write_cases(chosen, output.out)
@@ -495,7 +495,7 @@ def cases(run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: 
         return
     if chosen:
         Console().print(pages.written([case.to_json() for case in chosen]))
-    for axis, number in found.left_out.items():
+    for axis, number in choice.left_out.items():
         echo(f"axis {axis}: {number} left out, as a file cannot hold how they are rewritten")
     print(f"{len(chosen)} case{'s' * (len(chosen) != 1)}: {output.out}")
 
@@ -580,8 +580,8 @@ def _trials(result: Any, config: AuditConfig, findings: Sequence[Any], how: Miti
     from tod_bias.metrics.choice import metric
     from tod_bias.mitigation.trials import Trials
 
-    asked = config.analysis.metrics
-    metrics = None if asked is None else [metric(name) for name in asked]
+    requested = config.analysis.metrics
+    metrics = None if requested is None else [metric(name) for name in requested]
     options = {"cluster": config.analysis.cluster, "max_failures": config.run.max_failures}
     return Trials(
         result,

@@ -12,7 +12,7 @@ from tod_bias.io.documents import loads
 MALFORMED = "malformed_arguments"
 """Only argument of a call whose arguments are not a JSON object; holds their text."""
 _LISTS = ("calls", "tool_calls")
-_MISSING = object()
+_NO_ATTRIBUTE = object()
 
 
 def calls_of(output: Any) -> list[Mapping[str, Any]] | None:
@@ -35,8 +35,8 @@ def calls_of(output: Any) -> list[Mapping[str, Any]] | None:
                 return None
             parsed += calls
         return parsed
-    several = getattr(output, "calls", _MISSING)
-    return None if several is _MISSING or callable(several) else calls_of(several)
+    several = getattr(output, "calls", _NO_ATTRIBUTE)
+    return None if several is _NO_ATTRIBUTE or callable(several) else calls_of(several)
 
 
 def _of_mapping(output: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:

@@ -25,6 +25,8 @@ from tod_bias.dialogues.values import API_NAME, checked, plain, read_each, strin
 Content = str | tuple[Slots, ...]
 """The content of a chat message: a text, or its parts, ``{"type": "text", "text": …}``."""
 
+ORIGINAL_VARIANT = "original"
+"""Name, among the variants of a dialogue, of the dialogue as it is."""
 _FUNCTION = {"name", "arguments"}
 
 

@@ -71,7 +71,7 @@ class FunctionAdapter(Adapter):
         for name in names:
             if name not in _marked and name != MODEL:
                 pair = sorted(_marked)[:2]
-                yaml = "{" + ", ".join(f"{one}: {{}}" for one in pair) + "}"
+                yaml = "{" + ", ".join(f"{stage}: {{}}" for stage in pair) + "}"
                 two = f"; give stages={'+'.join(pair)!r}, in YAML stages: {yaml}, for two of them" if pair[1:] else ""
                 raise StageError(
                     f"stages: no function is marked @stage({name!r}); marked are {', '.join(sorted(_marked)) or 'none'}"

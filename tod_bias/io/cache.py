@@ -13,7 +13,7 @@ from tod_bias.errors import TodBiasError
 from tod_bias.io.files import check_plain_file
 from tod_bias.io.sqlite import BESIDE, opened, said
 
-FILE = "cache.sqlite"
+CACHE_FILE = "cache.sqlite"
 """Its name in a run's folder."""
 _TABLE = "outputs (key TEXT PRIMARY KEY, output TEXT) WITHOUT ROWID"
 _CHUNK = 500

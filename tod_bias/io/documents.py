@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import codecs
 import errno
-import gc
 import json
 import math
 import os
@@ -238,13 +237,11 @@ def _too_deep(text: str) -> json.JSONDecodeError:
 
 
 def is_deep(content: Any, depth: int = DEPTH) -> bool:
-    """True if lists and mappings of plain JSON types are nested more than ``depth`` deep.
-
-    The collector follows containers alone, and at the speed of the parser: a text is not tracked by it.
-    """
-    level = [content]
+    """True if lists and mappings, as JSON has them, are nested more than ``depth`` deep."""
+    level = [content] if isinstance(content, dict | list) else []
     for _ in range(depth):
-        level = list(filter(gc.is_tracked, gc.get_referents(*level)))
+        items = (item for value in level for item in (value.values() if isinstance(value, dict) else value))
+        level = [item for item in items if isinstance(item, dict | list)]
         if not level:
             return False
     return True

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tod_bias.audit.design import design_counterfactuals
 from tod_bias.config import DesignOptions
-from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.dialogues.dialogue import ORIGINAL_VARIANT, Dialogue
 from tod_bias.dialogues.values import API_NAME, plain, to_json
 from tod_bias.perturb.axis import Axis, Variants
+from tod_bias.statistics.arms import ORIGINAL_ARM
 from tod_bias.systems.outputs import parse_call, rows_of
 from tod_bias.systems.stage import Stage, StageCall, StageInput, call_stage
-from tod_bias.systems.stages.recorded import ORIGINAL
 from tod_bias.systems.twin import Rewrite
 
 if TYPE_CHECKING:
     import pandas as pd
 
-UNSWAPPED_ARMS = (ORIGINAL, "")
+UNSWAPPED_ARMS = (ORIGINAL_ARM, "")
 """Arms of a run in which no stage is replaced: the originals and their counterfactuals."""
 Row = Mapping[str, Any]
 CallsMade = Mapping[tuple[str, str], Sequence[Row]]
@@ -165,9 +165,9 @@ def _variant_calls(variants: Variants, made: CallsMade) -> Iterator[list[_Varian
     """Yield every call of a dialogue in all its variants, if it is not the same in all."""
     dialogue = variants.original.dialogue
     rewrites = [run.rewrite for run in variants.groups if run.rewrite is not None]
-    source = rewrites[0].source if rewrites else ORIGINAL
+    source = rewrites[0].source if rewrites else ORIGINAL_VARIANT
     gold = [step.call for turn in dialogue.turns for step in turn.steps]
-    for call in (call for call in (*gold, *made.get((dialogue.id, ORIGINAL), ())) if call.get(API_NAME)):
+    for call in (call for call in (*gold, *made.get((dialogue.id, ORIGINAL_VARIANT), ())) if call.get(API_NAME)):
         same = [_VariantCall(dialogue.id, source, call, None)]
         for rewrite in rewrites:
             image = rewrite(call)
@@ -196,6 +196,7 @@ def calls_made(turns: pd.DataFrame | None, axis: str, stage: str = "db", call: s
             if name == stage:
                 looked_up = parse_call((before if argument is None else argument) or "")
                 if isinstance(looked_up, Mapping):
-                    made.setdefault((dialogue, ORIGINAL if arm == ORIGINAL else group), []).append(looked_up)
+                    variant = ORIGINAL_VARIANT if arm == ORIGINAL_ARM else group
+                    made.setdefault((dialogue, variant), []).append(looked_up)
             before = output if name == call else before
     return made

@@ -20,7 +20,7 @@ from tod_bias.changes import Change
 from tod_bias.config import AuditConfig
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, MetricError
-from tod_bias.io.cache import FILE
+from tod_bias.io.cache import CACHE_FILE
 from tod_bias.metrics.events import event_of
 from tod_bias.metrics.metric import Metric
 from tod_bias.mitigation.missing_rows import UNSWAPPED_ARMS, MissingRows, calls_made, check_database
@@ -122,7 +122,9 @@ class Trials:
         if corpus_hash(self.dialogues) != before.corpus.hash:
             what = f"the run was on {before.corpus.dialogues} other dialogues"
             raise MismatchError(f"{what}; give --corpus and the other options that it was made with")
-        given = signature_of(self.pipeline) | {f"axis {name}": axis.signature for name, axis in self.axes.items()}
+        given = signature_of(self.pipeline.stages) | {
+            f"axis {name}": axis.signature for name, axis in self.axes.items()
+        }
         for what, old in before.signature.items():
             if old and (what in given or what.startswith("stage ")) and (new := given.get(what, "none")) != old:
                 raise MismatchError(f"{what} is not the run's: {old:.120} there, {new:.120} here; give the run's")
@@ -200,7 +202,7 @@ class Trials:
         before, config = self.before, self.before.config
         axes: list[str | Axis] = [self.axes[axis], *([PLACEBO] if PLACEBO in before.axes else [])]
         how = AuditConfig(corpus=config.corpus, design=config.design, seed=config.seed)
-        cache = None if before.folder is None else before.folder / FILE
+        cache = None if before.folder is None else before.folder / CACHE_FILE
         options = {"samples": before.samples or 1, "history": config.run.history, "cache": cache, **self.options}
         if self.metrics is not None:
             options["metrics"] = self.metrics

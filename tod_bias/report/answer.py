@@ -12,13 +12,13 @@ from dataclasses import replace
 from rich.table import Table
 from rich.text import Text
 
-from tod_bias.audit.checks import FOUND_KINDS
+from tod_bias.audit.checks import DERIVED_KINDS
 from tod_bias.audit.notices import opposed
 from tod_bias.dialogues.text import first_change, window
 from tod_bias.errors import shortened
 from tod_bias.metrics.events import event_of
 from tod_bias.perturb.loading import axes as shipped_axes
-from tod_bias.report.circumstances import opposed_text
+from tod_bias.report.circumstances import opposed_text, unreached
 from tod_bias.report.notation import fixed, p_cell
 from tod_bias.report.sheets import Statement, ascii_of, column_of, folded, mark
 from tod_bias.results import (
@@ -37,7 +37,7 @@ _REPAIRS = {
     "either": "it takes these stages together: to repair one of them is enough",
     "all": "each of these stages does it alone: all of them have to be repaired",
 }
-_MISSING = {
+_MISSING_CONDITIONS = {
     "placebo": "nearly all originals are of one group: add `placebo` to --axes to tell it from rewording",
     "beyond placebo": "nearly all originals are of one group, and neutral rewording does as much",
 }
@@ -121,7 +121,7 @@ def _few_domains(finding: Finding, result: AuditResult) -> str:
     """Return a restriction to the corpus's domains or chats if a claim holds for these only, such as ", true of these
     domains"; otherwise empty."""
     row = result.axes[finding.axis].get(finding.metric)
-    of_chats = dict.fromkeys(FOUND_KINDS, "chats")
+    of_chats = dict.fromkeys(DERIVED_KINDS, "chats")
     names = dict.fromkeys(of_chats.get(name, f"{name}s") for name in (row.few_clusters if row else ()))
     return f", true of these {' and '.join(names)}" if names else ""
 
@@ -221,7 +221,7 @@ def advice(finding: Finding) -> str:
         others = axes_with_more_terms(finding.axis)
         return f"more terms would tell: try --axes {' or '.join(others)}" if others else "more terms are needed"
     if finding.missing:
-        return _MISSING[finding.missing]
+        return _MISSING_CONDITIONS[finding.missing]
     return f"if it is as it was seen, about {finding.needed:,} dialogues would tell" if finding.needed else ""
 
 
@@ -358,7 +358,9 @@ class TerminalAnswer:
         """Return the findings, one or a few lines each, then the placebo."""
         statements = self._statements()
         column = column_of([*(statement.axis for statement in statements), PLACEBO_VERDICT])
-        lines = [self._line(heading(self._result), style="bold"), Text()]
+        lines = [self._line(heading(self._result), style="bold")]
+        lines += [self._line(text, style="bold") for text in unreached(self._result)]
+        lines.append(Text())
         for statement in statements:
             lines += statement.lines(column, width, plain=self._plain)
         if placebo := placebo_line(self._result):
@@ -416,13 +418,13 @@ class TerminalAnswer:
         claimed = {some.group: some for some in reversed(of_axis)}
         row = rows[finding.metric]
         for name in sorted(row.groups, key=lambda name: name not in row.apart):  # with those that are like the claimed
-            own = claimed.get(name, finding)  # a group's p-value stands beside the event that it belongs to
-            group = rows[own.metric].groups[name]
-            is_share = own.is_share and bool(own.counts)
+            claim = claimed.get(name, finding)  # a group's p-value stands beside the event that it belongs to
+            group = rows[claim.metric].groups[name]
+            is_share = claim.is_share and bool(claim.counts)
             score = group.score.value
             shown = "" if score is None else f"{100 * score:.0f}%" if is_share else f"{score:.2f}"
-            word = _word(own) if name in claimed else ""
+            word = _word(claim) if name in claimed else ""
             terms = group.effective_terms
             n = group.dialogues or 0
-            p = p_cell(own.effect.p) if name in claimed else ""
-            yield name, str(n), "" if terms is None else f"{terms:.1f}", shortened(own.what, 30), shown, p, word
+            p = p_cell(claim.effect.p) if name in claimed else ""
+            yield name, str(n), "" if terms is None else f"{terms:.1f}", shortened(claim.what, 30), shown, p, word

@@ -16,7 +16,7 @@ from tod_bias.metrics.events import event_of
 from tod_bias.report.answer import treatment
 from tod_bias.report.canvas import NARROW, WIDTH
 from tod_bias.report.figures import MOST_ROWS, Block, Row, Texts, forest
-from tod_bias.report.notation import MISSING, TERMS_ONLY, count, fixed, p_cell, p_text, side, sides
+from tod_bias.report.notation import NOT_AVAILABLE, TERMS_ONLY, count, fixed, p_cell, p_text, side, sides
 from tod_bias.report.page import FIGURES, REPORT, TEMPLATES, draw, minus, slug, unique, write_page
 from tod_bias.report.sheets import ascii_of, column_of, folded
 from tod_bias.results import AuditResult, AxisResult, Estimate
@@ -102,7 +102,7 @@ def fate_of(change: FindingChange) -> Fate:
 
 def _moved(change: Change, *, is_share: bool) -> str:
     def shown(value: float | None) -> str:
-        return MISSING if value is None else f"{100 * value:.0f}%" if is_share else f"{value:.2f}"
+        return NOT_AVAILABLE if value is None else f"{100 * value:.0f}%" if is_share else f"{value:.2f}"
 
     return f"{shown(change.before)} → {shown(change.after)}"
 
@@ -230,7 +230,7 @@ def write_changes(result: Comparison, folder: str | Path, runs: Sequence[AuditRe
             metric: side(about.better, counterfactual=about.counterfactual) for metric, about in result.metrics.items()
         },
         differences=[
-            (name, *(MISSING if value is None else value for value in values))
+            (name, *(NOT_AVAILABLE if value is None else value for value in values))
             for name, values in result.differences.items()
         ],
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tod_bias.audit.notices import Opposed, lacking_rows
+from tod_bias.audit.notices import Opposed, lacking_rows, never_reached
 from tod_bias.report.notation import count, fixed, interval, p_text, percent, with_interval
 from tod_bias.results import (
     AuditResult,
@@ -28,6 +28,7 @@ def _signed(estimate: Estimate) -> str:
 def circumstances(result: AuditResult) -> list[str]:
     """Return sentences about the run as a whole; empty if nothing was unusual."""
     return [
+        *unreached(result),
         *_responses(result),
         *_uncalled(result),
         *_arms(result),
@@ -71,6 +72,14 @@ def _responses(result: AuditResult) -> list[str]:
             "Where they should have been, look for misspelt names, and for --axes, --design and --seed that differ."
         )
     return sentences
+
+
+def unreached(result: AuditResult) -> list[str]:
+    """Say which grades no dialogue gets, so that a group cannot get them less often."""
+    return [
+        f"{label}: none, in no original and no counterfactual, so no difference in it can be seen"
+        for label in never_reached(result)
+    ]
 
 
 def _uncalled(result: AuditResult) -> list[str]:

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tod_bias.audit.record import ORIGINAL, ReportedRun, read_runs, read_turns
+from tod_bias.audit.record import ReportedRun, read_runs, read_turns
+from tod_bias.audit.variants import SYSTEM_PROMPT
 from tod_bias.dialogues.text import well_formed
 from tod_bias.errors import TodBiasError
 from tod_bias.io.documents import loads
@@ -36,6 +37,7 @@ from tod_bias.report.leading import leading_rows
 from tod_bias.report.notation import claim_of, shown_gap
 from tod_bias.report.page import TEMPLATES
 from tod_bias.results import TURNS, AuditResult, RunError
+from tod_bias.statistics.arms import ORIGINAL_ARM
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +53,9 @@ _DIGITS = 4
 _KEYS = ["axis", "dialogue", "variant", "turn"]
 _NAMES = ["source", "group", "term", "role"]
 _TEXTS = ["user", "response", "reference", "steps"]
-_COLUMNS = [*_KEYS, *_NAMES, *_TEXTS, "sample", "arm", "first_difference", "system_prompt"]
+_COLUMNS = [*_KEYS, "group", "role", *_TEXTS, "sample", "arm", "first_difference"]
+_ABOUT = ["source", "term", SYSTEM_PROMPT]
+"""Columns of the table of counterfactuals."""
 
 
 def write_explorer(folders: Sequence[Path], metrics: Sequence[Metric] = ()) -> Path:
@@ -162,7 +166,7 @@ def run_data(run: ReportedRun, metrics: Sequence[Metric] = ()) -> dict[str, Any]
 
 def _rows(place: Path, arms: Sequence[str]) -> pd.DataFrame:
     """The rows of the first samples, of the originals and of the arms."""
-    frame = read_turns(place, [ORIGINAL, *arms])
+    frame = read_turns(place, [ORIGINAL_ARM, *arms], _ABOUT)
     if frame is None:
         raise RunError(f"{place}: holds no {TURNS}; repeat the run's command (outputs are cached)")
     if missing := [name for name in _COLUMNS if name not in frame.columns]:
@@ -194,7 +198,7 @@ def _turns(rows: pd.DataFrame, scores: np.ndarray, arms: Sequence[str]) -> tuple
     steps: dict[tuple[int, ...], int] = {}
     records: dict[tuple[int, ...], int] = {}
     ways: dict[tuple[int, ...], int] = {}
-    cells = {name: _numbered(rows[name], texts.number) for name in (*_KEYS[:3], *_NAMES, *_TEXTS[:3], "system_prompt")}
+    cells = {name: _numbered(rows[name], texts.number) for name in (*_KEYS[:3], *_NAMES, *_TEXTS[:3], SYSTEM_PROMPT)}
     cells["steps"] = _numbered(rows["steps"], lambda text: steps.setdefault(_steps(text, texts), len(steps)))
     cells["first"] = _numbered(rows["first_difference"], lambda text: _first(text, texts))
     happened = zip(*(cells[name] for name in _TEXTS), strict=True)
@@ -207,7 +211,7 @@ def _turns(rows: pd.DataFrame, scores: np.ndarray, arms: Sequence[str]) -> tuple
         distinct: dict[tuple[Any, ...], int] = {}
         way = [distinct.setdefault(outcomes[by_arm[arm]], len(distinct)) if arm in by_arm else -1 for arm in arms]
         row = by_arm[UNSWAPPED]
-        facts = [*place, *(cells[name][row] for name in _NAMES), cells["system_prompt"][original], *cells["first"][row]]
+        facts = [*place, *(cells[name][row] for name in _NAMES), cells[SYSTEM_PROMPT][original], *cells["first"][row]]
         turns.append([*facts, ways.setdefault(tuple(way), len(ways)), outcomes[original], *distinct])
     largest = sorted(turns, key=_size, reverse=True)[:MOST_TURNS] if len(turns) > MOST_TURNS else turns
     tables: dict[str, Any] = {"texts": [*texts], "steps": [*steps], "records": [*records], "ways": [*ways]}
@@ -222,7 +226,7 @@ def _places(
     counterfactuals: dict[tuple[Any, ...], dict[str, int]] = {}
     keys = zip(cells["axis"], cells["dialogue"], cells["variant"], rows["turn"].tolist(), rows["arm"], strict=True)
     for row, (axis, dialogue, variant, turn, arm) in enumerate(keys):
-        if arm == ORIGINAL:
+        if arm == ORIGINAL_ARM:
             originals[axis, dialogue, turn] = row
         else:
             counterfactuals.setdefault((axis, dialogue, variant, turn), {})[arm] = row

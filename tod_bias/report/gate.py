@@ -42,7 +42,7 @@ def _lines(check: GateResult, state: str) -> list[tuple[list[Finding], str]]:
     chosen = {id(some.finding): some.reason for some in check.findings if some.state == state}
     return [
         (some, chosen[id(some[0])])
-        for some in alike([one.finding for one in check.findings if id(one.finding) in chosen])
+        for some in alike([entry.finding for entry in check.findings if id(entry.finding) in chosen])
     ]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from tod_bias.results import THESE_TERMS, AxisResult, Estimate, Group
 
-MISSING = "n/a"
+NOT_AVAILABLE = "n/a"
 FEW = 15
 """Dialogues below which bootstrap intervals of Su's numbers are too narrow (in simulations those of 10 cover 87%)."""
 DAGGER = "†"
@@ -24,7 +24,7 @@ NO_CLAIM = "-"
 def fixed(value: float | None, decimals: int = 3, *, sign: bool = False) -> str:
     """A number with a fixed count of decimals; with ``sign``, a plus before positive ones. Never ``-0.000``."""
     if value is None:
-        return MISSING
+        return NOT_AVAILABLE
     rounded = round(value, decimals) + 0.0  # -0.0 + 0.0 is 0.0
     return f"{rounded:+.{decimals}f}" if sign and rounded else f"{rounded:.{decimals}f}"
 
@@ -50,7 +50,7 @@ def with_interval(estimate: Estimate, *, sign: bool = False, separator: str = " 
 def p_cell(p_value: float | None) -> str:
     """Return a p-value for a column of p-values: ``<0.001`` or ``0.012``."""
     if p_value is None:
-        return MISSING
+        return NOT_AVAILABLE
     return "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
 
 
@@ -74,7 +74,7 @@ def reference(name: str) -> str:
 def percent(share: float | None) -> str:
     """A share of 1 as a percentage: one decimal below 10%, none above."""
     if share is None:
-        return MISSING
+        return NOT_AVAILABLE
     decimals = 1 if abs(share) < 0.0995 else 0
     return f"{fixed(100 * share, decimals)}%"
 
@@ -82,7 +82,7 @@ def percent(share: float | None) -> str:
 def count(number: Any) -> str:
     """A count with separated thousands; anything else that a damaged record holds, as text."""
     if number is None:
-        return MISSING
+        return NOT_AVAILABLE
     return f"{number:,.0f}" if isinstance(number, int | float) else str(number)[:40]
 
 

@@ -295,8 +295,8 @@ def claim_in(result: AuditResult, row: AxisResult, group: str) -> str:
         row: axis and metric beside which it stands; a finding by another metric names it.
         group: of the axis.
     """
-    own = [finding for finding in result.findings if (finding.axis, finding.group) == (row.axis, group)]
-    for finding in sorted(own, key=lambda some: some.metric != row.metric.name):
+    of_group = [finding for finding in result.findings if (finding.axis, finding.group) == (row.axis, group)]
+    for finding in sorted(of_group, key=lambda some: some.metric != row.metric.name):
         if finding.is_difference:
             only = ", these terms" if finding.verdict == THESE_TERMS else ""
             other = "" if finding.metric == row.metric.name else f" by {finding.what}"
@@ -479,7 +479,7 @@ def differences(runs: Sequence[ReportedRun]) -> list[tuple[str, list[str]]]:
     common = [name for name in named[0] if all(name in metrics for metrics in named)]
     flat: list[Mapping[str, str]] = [dict(facts(_shared(run, common))) for run in runs]
     names = dict.fromkeys(name for row in flat for name in row if not name.startswith("signature / stage "))
-    rows = [(name, [row.get(name, notation.MISSING) for row in flat]) for name in names]
+    rows = [(name, [row.get(name, notation.NOT_AVAILABLE) for row in flat]) for name in names]
     return [(name, values) for name, values in rows if len(set(values)) > 1]
 
 

@@ -25,8 +25,8 @@ from tod_bias.report.leading import leading_rows
 from tod_bias.report.notation import (
     DAGGER,
     FEW_NOTE,
-    MISSING,
     NO_CLAIM,
+    NOT_AVAILABLE,
     TERMS_ONLY,
     claim_of,
     count,
@@ -207,7 +207,7 @@ def _estimate_cells(estimate: Estimate | None, *, wide: bool) -> list[str]:
     if wide:
         return [with_interval(estimate, sign=True), p_cell(estimate.p)]
     cell = p_cell(estimate.p)
-    p = "" if cell == MISSING else f"  {cell}"
+    p = "" if cell == NOT_AVAILABLE else f"  {cell}"
     return ["\n".join(filter(None, (f"{fixed(estimate.value, sign=True)}{p}", interval(estimate, sign=True))))]
 
 
@@ -277,8 +277,8 @@ def axis_table(axis_results: Sequence[AxisResult], *, wide: bool = True, padding
 def _omnibus(axis_result: AxisResult) -> str:
     """Return the p-value that decides the verdict, marked if it holds for these terms only."""
     omnibus = axis_result.omnibus
-    cell = MISSING if omnibus is None else p_cell(omnibus.p)
-    return "" if omnibus is None or cell == MISSING else f"{cell}{TERMS_ONLY if omnibus.scope else ''}"
+    cell = NOT_AVAILABLE if omnibus is None else p_cell(omnibus.p)
+    return "" if omnibus is None or cell == NOT_AVAILABLE else f"{cell}{TERMS_ONLY if omnibus.scope else ''}"
 
 
 def _widest_cells(axis_result: AxisResult, *, wide: bool) -> list[str]:

@@ -26,6 +26,8 @@ from tod_bias.errors import StageError
 Item = TypeVar("Item")
 Arm = frozenset[str]
 """The stages that are replaced by twins."""
+ORIGINAL_ARM = "original"
+"""Arm of the run on the original dialogues, in ``turns.parquet``."""
 WHOLE = "whole_system"
 """The arm in which the system as a whole is replaced by its twin; it comes after those of sets of stages."""
 MOST_PLAYERS = 7
@@ -34,6 +36,7 @@ MOST_ARMS = 1024
 """Most sets of stages for exact contributions; with more, orders are drawn."""
 MOST_STAGES = 40
 """Stages of a pipeline whose contributions are estimated."""
+# a pair is an order and its reverse: what the one adds too much the other adds too little
 PAIRS = (6, 12, 24)
 """Numbers of antithetic pairs of orders; a run takes the next one while the error of drawing orders matters."""
 

@@ -101,6 +101,7 @@ def crossed_sums(rng: np.random.Generator, table: np.ndarray, how: Crossing, res
     members = [np.flatnonzero(how.groups == group) for group in range(how.groups.max(initial=-1) + 1)]
     parts = [np.zeros((0, len(members), table.shape[1]))]
     for rows in blocks(resamples, max(1, len(table))):
+        # counts of draws are small whole numbers, which single precision holds exactly in half the memory
         weights = np.ones((rows, len(table)), dtype=np.float32)
         for way in how.ways:
             strata = how.strata(way)

@@ -50,6 +50,7 @@ def normal_tail(value: Any) -> Any:
 def inverse_trigamma(value: float) -> float:
     """x at which ψ'(x) is a value above 0: Newton's method on 1/ψ' (Smyth 2004, appendix), which is convex."""
     x = 0.5 + 1 / value
+    # a few steps are enough from this start; the bound ends the loop of a NaN
     for _ in range(50):
         trigamma = float(special.polygamma(1, x))
         step = trigamma * (1 - trigamma / value) / float(special.polygamma(2, x))

@@ -76,6 +76,7 @@ class FlippedRows:
 
     def share_below(self, p: float) -> float:
         """Return how often any row's z is as large as that of a two-sided ``p`` if no row differs from 0."""
+        # a p-value of 0 has an infinite z, which no draw could reach
         z = -special.ndtri(min(max(p, 1e-300), 1.0) / 2)
         return float((1 + (self.largest >= z - _SLACK).sum()) / (len(self.largest) + 1)) if z > 0 else 1.0
 

@@ -71,6 +71,7 @@ class GroupDesign:
         """Kinds whose variance is estimated."""
         self._number = np.maximum(self.has.sum(axis=1), 1)
         moments = np.diag(self.has.sum(axis=0).astype(float)) - (self.has / self._number[:, None]).T @ self.has
+        # groups that are compared on no common unit leave the moments singular; the rest is estimated nevertheless
         self._inverse = np.linalg.pinv(moments, rcond=1e-10, hermitian=True)
         self._set_originals(is_original)
         self.families = families_of(self.has, terms)
@@ -86,6 +87,7 @@ class GroupDesign:
         residual = x - self.within(slope)
         by_unit = (residual**2).sum(axis=1)
         total = float(by_unit.sum())
+        # no variation is left where every unit's original is of one group: then the effect is the group's own
         if total > 1e-9 * self.units and effective_number(by_unit) >= ORIGINALS:
             self.has_originals = True
             self._originals = effective_number(by_unit)

@@ -72,6 +72,7 @@ def interval_of_absolute(samples: np.ndarray, clusters: int, level: float = LEVE
     counts = np.maximum((~np.isnan(samples)).sum(axis=0), 1)
     depth = np.abs(2 * (ranks - 0.5) / counts - 1)  # 0: the median, 1: the furthest out
     joint = float(np.quantile(np.fmax.reduce(depth, axis=1, initial=0.0), level))
+    # an interval of level 1 has no end: quantiles beyond the outermost resample are not known
     low, high = interval(samples, clusters, max(level, min(joint, 1 - 1e-9)))
     if ((low > 0) | (high < 0)).all():
         # No value is near 0, so each keeps its sign and the mean of absolute values is a plain mean.

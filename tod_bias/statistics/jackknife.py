@@ -53,6 +53,7 @@ def jackknife(
     value = np.asarray(score(total), dtype=float)
     is_scored = np.ones((len(sums), *value.shape), dtype=bool) if is_scored is None else is_scored
     clusters = is_scored.sum(axis=0)
+    # a ratio has no value where the cluster that is left out holds all of its denominator
     with np.errstate(invalid="ignore", divide="ignore"):
         left_out = np.stack([np.asarray(score(total - cluster_sums), dtype=float) for cluster_sums in sums])
         mean = np.where(is_scored, left_out, 0.0).sum(axis=0) / clusters

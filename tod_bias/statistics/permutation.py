@@ -189,6 +189,7 @@ def sum_difference_test(
     total = values.sum()
     labels, exact = _labellings(len(values), first, permutations, seed)
     observed = 2 * values[:first].sum() - total
+    # labellings that are as far sum the same values in another order, and would otherwise count by rounding alone
     exceedances = Exceedances(observed, alternative, 1e-11 * np.abs(values).sum())
     for rows in labels:
         exceedances.add(2 * (rows.astype(np.float64) @ values) - total)

@@ -70,7 +70,7 @@ def detectable_rate(
 
     each = most if size is None else min(size, most)
 
-    def is_found(mean: float) -> bool:
+    def is_detected(mean: float) -> bool:
         added = max(0.0, mean * (each - mean))
         variance = units * error**2 + added
         square = variance + mean**2
@@ -80,17 +80,17 @@ def detectable_rate(
         by_t = mean * math.sqrt(units) >= (critical + reach * spread) * math.sqrt(variance)
         return by_t and mean * math.sqrt(units) >= (flipped + reach * of_flips) * math.sqrt(square)
 
-    return _smallest_found(is_found, most)
+    return _smallest_detected(is_detected, most)
 
 
-def _smallest_found(is_found: Callable[[float], bool], most: float) -> float:
+def _smallest_detected(is_detected: Callable[[float], bool], most: float) -> float:
     """Return the smallest mean, up to ``most``, that is found; NaN if not even that is."""
-    if not is_found(most):
+    if not is_detected(most):
         return math.nan
     low, high = 0.0, most
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (low, middle) if is_found(middle) else (middle, high)
+        low, high = (low, middle) if is_detected(middle) else (middle, high)
     return high
 
 
@@ -118,7 +118,7 @@ def detectable_by_exchanges(
         return math.nan
     each, reach = most if size is None else min(size, most), float(normal_quantile(POWER))
 
-    def is_found(mean: float) -> bool:
+    def is_detected(mean: float) -> bool:
         share = min(1.0, mean / each) if each > 0 else 1.0
         noise, added = units * error**2, mean * each / (groups - 1)
         judged = noise + added
@@ -128,7 +128,7 @@ def detectable_by_exchanges(
         spread = (variance + between * (slope**2 / 4 - each * slope)) / judged if judged > 0 else 0.0
         return mean * math.sqrt(units) >= (critical + reach * math.sqrt(max(0.0, spread))) * math.sqrt(judged)
 
-    return _smallest_found(is_found, most)
+    return _smallest_detected(is_detected, most)
 
 
 def unseen_rate(dialogues: int, alpha: float = 0.05) -> float:

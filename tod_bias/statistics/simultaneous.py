@@ -37,6 +37,7 @@ class JointRows:
         self.rows = int(tested.sum())
         """Number of tests."""
         correlation = covariance[np.ix_(tested, tested)] / np.outer(error[tested], error[tested])
+        # rows that are copies of one another are one test, and its p-value needs no draws
         self._is_single = self.rows == 0 or bool((np.abs(correlation) > 1 - 1e-9).all())
         if not self._is_single:
             self._smallest = np.append(0.0, _smallest(correlation, freedom[tested], seed))
@@ -152,6 +153,7 @@ def p_value(value: float, error: float, freedom: float) -> float:
 def _smallest(correlation: np.ndarray, freedom: np.ndarray, seed: int) -> np.ndarray:
     """The smallest p-values of draws of correlated t statistics, sorted."""
     values, vectors = np.linalg.eigh(correlation)
+    # eigenvalues of dependent rows are 0, or by rounding slightly below, where they have no root
     keeps = values > 1e-10
     root = vectors[:, keeps] * np.sqrt(values[keeps])
     rng = np.random.default_rng(seed)

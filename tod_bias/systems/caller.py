@@ -72,6 +72,7 @@ class BatchSize:
             self._is_trying = False
             if self._doublings > 1:  # once may be chance
                 self._limit = max(SECONDS, self._last)
+        # the clock may not have moved during a fast batch
         fitting = int(count / max(seconds, 1e-6) * self._limit)
         self.size = max(1, min(fitting, _FASTER * count))
         if count == self.size == 1:

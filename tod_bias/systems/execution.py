@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.dialogues.dialogue import ORIGINAL_VARIANT, Dialogue, Turn
 from tod_bias.errors import StageError, TodBiasError, UnansweredError
 from tod_bias.io.cache import Cache
 from tod_bias.io.canonical import canonical
@@ -59,9 +59,9 @@ class Run:
     """T; None for the original run."""
     sample: int = 0
     """Number of the sample, where stages draw their outputs."""
-    variant: str = "original"
+    variant: str = ORIGINAL_VARIANT
     """Its name among the variants of the dialogue: ``gender:woman``."""
-    base: str = "original"
+    base: str = ORIGINAL_VARIANT
     """The name of the variant that ``dialogue`` is, from which T starts."""
     only: int | None = None
     """Number of the one turn that is run, with a teacher-forced history; None: all of them."""
@@ -155,9 +155,6 @@ class Execution:
         self._has_ended = self._is_ending = False
         self._reason = ""
         self._stops = options.max_failures < 1
-        self.lost: dict[int, str] = {}
-        """Failed calls become outcomes of their turns, and the run goes on."""
-        self.lost_unswapped: set[int] = set()
         self._has_said_prompts = False
         shared = Cache() if cache is None else cache  # for servers, whose replies stages share
         self.callers: dict[str, StageCaller] = {}

@@ -121,10 +121,10 @@ def facts_text(steps: Sequence[StageCall], failure: str, restore: Callable[[Any]
     for made in islice(_calls(steps, covered), _MOST_ITEMS):
         rows = rows_of(made.result)
         reason = _failure_of(made.result, rows) if made.has_result else ""
-        found = 0 if reason else sum(map(_size, rows))
+        results = 0 if reason else sum(map(_size, rows))
         named = 0 if reason else sum(_is_named(row, response.lower()) for row in rows)
         tool = well_formed(made.tool)
-        made_of = [tool, made.by, made.at, _plain(made.arguments), reason, found, named, made.place]
+        made_of = [tool, made.by, made.at, _plain(made.arguments), reason, results, named, made.place]
         record["calls"].append(made_of)
         if made.has_result and not reason:
             root = tool if tool == made.at else f"{tool}/result"
@@ -162,13 +162,13 @@ def _calls(steps: Sequence[StageCall], covered: set[int]) -> Iterator[_Made]:
                 arguments = {name: value for name, value in calls[0].items() if name != API_NAME}
                 tool = str(calls[0].get(API_NAME) or step.name)  # a stage that is called is its own tool
                 yield _Made(tool, by, step.name, arguments, step.output, number - 0.5)
-        elif found := _found_in(step):
+        elif in_output := _calls_in(step):
             covered.add(number)
             if not is_any:
-                yield from _straight(steps, number, found, covered)
+                yield from _straight(steps, number, in_output, covered)
 
 
-def _found_in(step: StageCall) -> list[Call]:
+def _calls_in(step: StageCall) -> list[Call]:
     """Return the calls in the output of a stage."""
     if step.name != API_CALL:
         return named_calls(step.output)
@@ -181,12 +181,12 @@ def _found_in(step: StageCall) -> list[Call]:
     ]
 
 
-def _straight(steps: Sequence[StageCall], number: int, found: Sequence[Call], covered: set[int]) -> Iterator[_Made]:
+def _straight(steps: Sequence[StageCall], number: int, calls: Sequence[Call], covered: set[int]) -> Iterator[_Made]:
     step, following = steps[number], steps[number + 1] if number + 2 < len(steps) else None
     has_result = following is not None and not isinstance(following.output, str)
-    for tool, arguments in found[:-1]:
+    for tool, arguments in calls[:-1]:
         yield _Made(tool, step.name, step.name, arguments, None, float(number), has_result=False)
-    tool, arguments = found[-1]
+    tool, arguments = calls[-1]
     if following is None or not has_result:
         yield _Made(tool, step.name, step.name, arguments, None, float(number), has_result=False)
         return

@@ -43,8 +43,8 @@ def functions_of(functions: str | Path | ModuleType | Mapping[str, Any]) -> dict
         module = module_of(functions)
         names = getattr(module, "__all__", None)
         if names is None:
-            own = [name for name, value in vars(module).items() if _is_public(name, value, module)]
-            names = own or [name for name, value in vars(module).items() if _is_imported(name, value)]
+            public = [name for name, value in vars(module).items() if _is_public(name, value, module)]
+            names = public or [name for name, value in vars(module).items() if _is_imported(name, value)]
         by_name = {name: value for name, value in vars(module).items() if name in names and name not in _HOOKS}
         by_name = {name: value for name, value in by_name.items() if callable(value)}
     if not by_name:

@@ -463,6 +463,7 @@ class HostedProcess:
 
     def _unsteady(self, before: str, after: str) -> StageError:
         """An error that shows where two texts part."""
+        # not strict: one text may be the beginning of the other
         pairs = zip(before, after, strict=False)
         parting = next((place for place, (left, right) in enumerate(pairs) if left != right), 0)
         same = max(0, parting - _SHOWN)

@@ -41,6 +41,7 @@ class Lanes:
                 failure = error
             failures.put(failure)
 
+        # daemons: after a second interrupt the process ends although some of them still wait for a server
         threads = [threading.Thread(target=lane, name="tod-bias lane", daemon=True) for _ in works[: self._number]]
         for thread in threads:
             thread.start()

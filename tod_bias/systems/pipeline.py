@@ -11,6 +11,7 @@ from tod_bias.errors import StageError
 from tod_bias.metrics.grade import Grade
 from tod_bias.systems.flow import REPLY, Flow, FlowProcess, FlowTurn, Process, StraightProcess
 from tod_bias.systems.hosted import HostedFlow
+from tod_bias.systems.saved_responses import SavedResponses
 from tod_bias.systems.stage import Stage, StageCall, StageInput, as_stage, call_stage
 from tod_bias.systems.twin import Rewrite, Twin
 
@@ -158,6 +159,10 @@ class Pipeline:
 
 
 def _stage(name: str, stage: Any) -> Stage:
+    if isinstance(stage, SavedResponses):
+        raise StageError(
+            f"stage {name!r}: SavedResponses are a whole system and no stage; call attribute(SavedResponses(path), …)"
+        )
     try:
         return as_stage(stage)
     except StageError as error:

@@ -151,7 +151,7 @@ def check_cases(
             for case, (original, rewritten) in zip(
                 some, _answers(some, pipeline, loaded, history, outputs, show_progress), strict=True
             ):
-                checked[case.id] = _judged(case, original, rewritten, references)
+                checked[case.id] = _checked_case(case, original, rewritten, references)
     return CaseCheck(tuple(checked[case.id] for case in cases))
 
 
@@ -186,7 +186,7 @@ def _answers(
     return list(zip(answers[::2], answers[1::2], strict=True))
 
 
-def _judged(case: Case, original: CaseAnswer, rewritten: CaseAnswer, references: Standard | None) -> CheckedCase:
+def _checked_case(case: Case, original: CaseAnswer, rewritten: CaseAnswer, references: Standard | None) -> CheckedCase:
     event = event_of(case.event) if case.event else None
     is_failure = event is not None and event.kind == "failed_turns"
     if not is_failure and (reason := original.failure or rewritten.failure):

@@ -215,10 +215,10 @@ class _CaseMaker:
         """Return a case of one row; None if a file cannot hold how it is rewritten."""
         row = frame.iloc[number]
         name, variant, last = str(row["dialogue"]), str(row["variant"]), int(row["turn"])
-        found = self._by_variant.get(name, {}).get(variant)
-        if found is None:
+        known = self._by_variant.get(name, {}).get(variant)
+        if known is None:
             raise MismatchError(f"{self._path}: dialogue {name} is rewritten otherwise here; repeat the run")
-        dialogue, candidate = found
+        dialogue, candidate = known
         same = frame[(frame["role"] == "original") & (frame["dialogue"] == name) & (frame["turn"] == last)]
         whole = recorded(self._axis, dialogue, candidate)
         if whole is None or same.empty:

@@ -203,7 +203,7 @@ def check(
         raise TodBiasError(f"max_gap must be above 0, got {max_gap!r}")
     chosen = _axes(result, axes)
     findings = tuple(
-        _judged(finding, baseline, known)
+        _judged_finding(finding, baseline, known)
         for finding in result.findings
         if finding.axis in chosen and finding.is_difference
     )
@@ -239,7 +239,7 @@ def _axes(result: AuditResult, wanted: Sequence[str] | None) -> list[str]:
     return list(wanted or measured)
 
 
-def _judged(finding: Finding, baseline: AuditResult | None, known: Sequence[Known]) -> JudgedFinding:
+def _judged_finding(finding: Finding, baseline: AuditResult | None, known: Sequence[Known]) -> JudgedFinding:
     """Return the state of a finding."""
     for entry in known:
         if entry.fits(finding):
@@ -267,13 +267,13 @@ def _judged_axis(
     first = next((some for some in result.findings if some.axis == axis), Finding(axis=axis, verdict=INCONCLUSIVE))
     if reason := _unmeasured(rows):
         return JudgedAxis(axis, UNDECIDED, first, reason=f"nothing was measured: {reason}")
-    own = [some for some in findings if some.finding.axis == axis]
+    of_axis = [some for some in findings if some.finding.axis == axis]
     is_claimed = any(row.verdict in DIFFERENT for row in rows.values())
     bounds = tuple(sorted(_bounds(result, axis, terms_only=terms_only or limit is None), key=lambda some: -some.upper))
     unseen = (first.bound or 0.0) if first.verdict == NO_DIFFERENCE else _unseen(rows)
-    if any(some.state == STANDS for some in own) or (is_claimed and not own):
+    if any(some.state == STANDS for some in of_axis) or (is_claimed and not of_axis):
         return JudgedAxis(axis, FAILED, first, bounds, unseen)
-    is_within = limit is None or max([unseen, *_open(bounds, own)]) <= limit
+    is_within = limit is None or max([unseen, *_open(bounds, of_axis)]) <= limit
     return JudgedAxis(axis, PASSED if is_within else UNDECIDED, first, bounds, unseen)
 
 
@@ -304,8 +304,8 @@ def _bounds(result: AuditResult, axis: str, *, terms_only: bool) -> Iterator[Bou
     named = set(result.config.analysis.metrics or ())
     for row in result.axes[axis].values():
         name, info = row.metric.name, row.metric
-        is_asked_for = event_of(name) is not None or info.is_grade or name in named
-        if is_asked_for and info.range is not None and not info.counterfactual:
+        is_requested = event_of(name) is not None or info.is_grade or name in named
+        if is_requested and info.range is not None and not info.counterfactual:
             for group, some in row.groups.items():
                 gap = (some.terms_only or some.gap) if terms_only else some.gap
                 yield _bound(row, group, gap, terms_only=terms_only)

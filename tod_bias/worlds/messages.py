@@ -51,8 +51,8 @@ def messages_for(stage: str, item: StageInput, users_tools: frozenset[str], syst
     waiting: list[str] = []
     for number, step in enumerate(item.steps):
         if step.argument is not None:
-            is_own = (str(step.argument.get(API_NAME)) in users_tools) == (stage == USER)
-            if is_own and waiting:
+            is_of_stage = (str(step.argument.get(API_NAME)) in users_tools) == (stage == USER)
+            if is_of_stage and waiting:
                 content = json.dumps(plain(step.output), ensure_ascii=False, default=str)
                 messages.append({"role": "tool", "tool_call_id": waiting.pop(0), "content": content})
             continue

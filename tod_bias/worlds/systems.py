@@ -137,7 +137,7 @@ def check_world_system(world: str, spec: str | None, url: str | None) -> tuple[s
     load_world(world)
     if (spec is None) == (url is None):
         raise TodBiasError(f"--world {world}: give --pipeline gold, --pipeline FILE.yaml, or --model-url URL")
-    own = (USER, POLICY, TOOLS) if load_world(world).has_user else (POLICY, TOOLS)
+    stages = (USER, POLICY, TOOLS) if load_world(world).has_user else (POLICY, TOOLS)
     if spec is None or spec == GOLD or is_import(spec):
-        return own
-    return tuple(dict.fromkeys((*load_pipeline(spec).stages, *own)))
+        return stages
+    return tuple(dict.fromkeys((*load_pipeline(spec).stages, *stages)))

@@ -244,8 +244,8 @@ class Tau2(World):
         known = {schema["function"]["name"] for schema in self.every_tool}
         calls = [plain(dict(call)) for turn in turns for call in turn if call.get(API_NAME) in known]
         text = "\n".join(responses)
-        told = [str(fact).lower() in text.lower().replace(",", "") for fact in task.content["facts"]]
-        key = (task.digest, json.dumps([calls, told]))
+        is_said = [str(fact).lower() in text.lower().replace(",", "") for fact in task.content["facts"]]
+        key = (task.digest, json.dumps([calls, is_said]))
         if key not in self._judged:
             self._judged[key] = self._check(task, calls, text)
             if len(self._judged) > _JUDGED:

@@ -69,10 +69,10 @@ class ScriptedUser(Stage):
         content = task_of(item).content
         if not item.steps:
             return message(str(item.user))
-        is_asked = item.steps[-1].name == POLICY
-        if action := _next_action(content, item, is_asked=is_asked):
+        is_after_policy = item.steps[-1].name == POLICY
+        if action := _next_action(content, item, is_after_policy=is_after_policy):
             return message(calls=[action])
-        return self._answer(item, str(content["later"])) if is_asked else message("I have done that.")
+        return self._answer(item, str(content["later"])) if is_after_policy else message("I have done that.")
 
     def _answer(self, item: StageInput, later: str) -> dict[str, Any]:
         """Return the answer to the policy's words: what is left of the facts if it asks, else a farewell."""
@@ -82,13 +82,13 @@ class ScriptedUser(Stage):
         return message(later if later and later not in said else "Yes, please.")
 
 
-def _next_action(content: Mapping[str, Any], item: StageInput, *, is_asked: bool) -> dict[str, Any]:
+def _next_action(content: Mapping[str, Any], item: StageInput, *, is_after_policy: bool) -> dict[str, Any]:
     """Return the user's next recorded action, when it is asked for or follows another one; empty if there is none."""
-    own = [place for place, by in enumerate(content["by"]) if by == "user"]
-    names = {str(content["gold"][place][API_NAME]) for place in own}
+    of_user = [place for place, by in enumerate(content["by"]) if by == "user"]
+    names = {str(content["gold"][place][API_NAME]) for place in of_user}
     made = [step for step in item.steps if step.argument is not None and step.argument[API_NAME] in names]
-    left = own[len(made) :]
-    if not left or not (is_asked or (made and left[0] - 1 in own)):
+    left = of_user[len(made) :]
+    if not left or not (is_after_policy or (made and left[0] - 1 in of_user)):
         return {}
     return dict(content["gold"][left[0]])
 

@@ -16,14 +16,14 @@ def kinds() -> dict[str, type[Event]]:
     """Return all kinds of events by the first part of their names."""
     for module in iter_modules(__path__, f"{__name__}."):
         import_module(module.name)
-    found: dict[str, type[Event]] = {}
+    by_name: dict[str, type[Event]] = {}
     waiting = [Event]
     while waiting:
         for kind in waiting.pop().__subclasses__():
             waiting.append(kind)
             if "kind" in vars(kind) and kind.__module__.startswith(__name__):
-                found[kind.kind] = kind
-    return dict(sorted(found.items(), key=lambda entry: (entry[1].level, entry[1].order, entry[0])))
+                by_name[kind.kind] = kind
+    return dict(sorted(by_name.items(), key=lambda entry: (entry[1].level, entry[1].order, entry[0])))
 
 
 def event_of(name: str) -> Event | None:

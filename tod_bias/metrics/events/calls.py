@@ -88,7 +88,7 @@ class CallEvent(Event):
         call = calls[0]
         if call.failure:
             return f"{call.tool} fails ({call.failure})"
-        return f"{call.tool}: {call.found} result{'' if call.found == 1 else 's'}"
+        return f"{call.tool}: {call.results} result{'' if call.results == 1 else 's'}"
 
 
 class Fails(CallEvent):
@@ -114,7 +114,7 @@ class Fails(CallEvent):
         return float(any(call.failure for call in calls))
 
 
-class Found(CallEvent):
+class Results(CallEvent):
     """Mean number of results of a tool."""
 
     kind = "found"
@@ -136,7 +136,7 @@ class Found(CallEvent):
     @classmethod
     def of_calls(cls, calls: list[CallFact]) -> float:
         """Return the number of results."""
-        return float(sum(call.found for call in calls))
+        return float(sum(call.results for call in calls))
 
 
 class Empty(CallEvent):
@@ -159,7 +159,7 @@ class Empty(CallEvent):
     @classmethod
     def of_calls(cls, calls: list[CallFact]) -> float:
         """Return 1 if no call has a result or failed."""
-        return float(not any(call.found or call.failure for call in calls))
+        return float(not any(call.results or call.failure for call in calls))
 
 
 class NamedResults(CallEvent):
@@ -189,7 +189,7 @@ class NamedResults(CallEvent):
     @classmethod
     def could(cls, calls: list[CallFact]) -> float:
         """Return 1 if there are results to name."""
-        return float(any(call.found for call in calls))
+        return float(any(call.results for call in calls))
 
     def stage_in(self, facts: Facts) -> str:
         """Return the component that answers."""

@@ -70,7 +70,7 @@ class CallFact:
     arguments: Mapping[str, Any]
     failure: str
     """Reason of a failure; empty for a call that was carried out."""
-    found: int
+    results: int
     """Number of results."""
     named: int
     """Number of results that the response names."""
@@ -197,14 +197,14 @@ class SaidText:
     def numbers_in(self, phrase: str) -> list[float]:
         """Return the numbers in all occurrences of a phrase."""
         every = [number for numbers in self.numbers for number in numbers]
-        found: list[float] = []
+        in_phrases: list[float] = []
         wanted, count = f" {phrase} ", phrase.split().count("#")
         place = self.words.find(wanted)
         while place >= 0:
             before = self.words[: place + 1].split().count("#")
-            found += every[before : before + count]
+            in_phrases += every[before : before + count]
             place = self.words.find(wanted, place + 1)
-        return found
+        return in_phrases
 
 
 @lru_cache(maxsize=1 << 10)

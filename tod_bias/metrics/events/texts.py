@@ -70,9 +70,9 @@ class TextEvent(Event):
         """Return the phrases of the sentences that not all of some different texts have; None has none."""
         if len(said) < 2:
             return []
-        kept = [set() if some is None else cls.sentences(some) for some in said]
-        common = set.intersection(*kept)
-        apart = (sentence for sentences in kept for sentence, _ in sentences - common)
+        sentences_of = [set() if some is None else cls.sentences(some) for some in said]
+        common = set.intersection(*sentences_of)
+        apart = (sentence for sentences in sentences_of for sentence, _ in sentences - common)
         return list(dict.fromkeys(phrase for sentence in apart for phrase in cls.phrases(sentence)))
 
     @classmethod

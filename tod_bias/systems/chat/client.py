@@ -29,11 +29,9 @@ _CONNECT = 10.0
 _GRACE = 5.0
 """Seconds beyond both until a server that sends its answer's headers byte by byte is given up."""
 _LARGEST = 1 << 22
-"""Bytes of an answer that are read; a longer one is left there."""
+"""Bytes of an answer that are read; a longer one is left there. As objects they take about 100 MB at the most."""
 _LARGEST_ERROR = 1 << 16
 """Bytes of an error response that are read."""
-_READING = threading.Lock()
-"""Answers are taken apart one at a time: a small text may hold a great many values."""
 
 
 class _PassingError(Exception):
@@ -46,7 +44,11 @@ class _PassingError(Exception):
 
 @dataclass
 class _Pace:
-    """Limiter of requests: at most so many a minute, and none before the time that the server names."""
+    """Limiter of requests: at most so many a minute, and none before the time that the server names.
+
+    The limit holds for a key and not for a request, so all threads wait for one another; neither the SDK nor tenacity
+    has that.
+    """
 
     per_minute: float | None
     next: float = 0.0
@@ -134,6 +136,8 @@ class Client:
             error = state.outcome.exception()
             return (error.retry_after or 0.0) + float(usual(state))  # not all at the same moment
 
+        # The SDK's own retries would not repeat answers that are no chat completion, would wait a minute at the most
+        # for a server that names a longer time, and would go on after an interrupt.
         retrying = Retrying(
             stop=stop_after_attempt(self.settings.retries + 1) | stop_when_event_set(self._halted),
             sleep=sleep_using_event(self._halted),
@@ -185,6 +189,7 @@ class Client:
                 if self._client is client:
                     self._client = None
 
+        # a timeout of the SDK bounds the wait for each byte, and not for all of the headers
         timer = threading.Timer(self.settings.timeout + _CONNECT + _GRACE, close)
         timer.daemon = True
         timer.start()
@@ -206,17 +211,16 @@ class Client:
 
     def _read(self, body: bytearray) -> dict[str, Any]:
         """The chat completion in an answer."""
-        with _READING:
-            try:
-                reply = self._cleaned(loads(body.decode()))
-            except ValueError:
-                raise _PassingError("the answer is no JSON") from None
-            if problem := problem_of(reply):
-                raise _PassingError(f"the answer is not a chat completion: {problem}")
-            reply = dict(bounded(reply))
-            for call in reply["choices"][0]["message"].get("tool_calls") or ():
-                self._clean_arguments(call["function"])
-            return reply
+        try:
+            reply = self._cleaned(loads(body.decode()))
+        except ValueError:
+            raise _PassingError("the answer is no JSON") from None
+        if problem := problem_of(reply):
+            raise _PassingError(f"the answer is not a chat completion: {problem}")
+        reply = dict(bounded(reply))
+        for call in reply["choices"][0]["message"].get("tool_calls") or ():
+            self._clean_arguments(call["function"])
+        return reply
 
     def _clean_arguments(self, function: dict[str, Any]) -> None:
         """Clean a call's arguments as they are read: their text may write the key with escapes."""

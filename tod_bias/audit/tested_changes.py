@@ -56,7 +56,7 @@ class ChangeRows:
         return BETTER if turn < 0 else WORSE if turn > 0 else CHANGED
 
 
-def judged(kinds: Sequence[ChangeRows], alpha: float, seed: int) -> list[dict[str, Change]]:
+def tested_changes(kinds: Sequence[ChangeRows], alpha: float, seed: int) -> list[dict[str, Change]]:
     """Return all changes with intervals, p-values and verdicts.
 
     Args:

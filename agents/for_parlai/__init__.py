@@ -15,20 +15,7 @@ Nothing is loaded before it is named, so that each command loads only what it us
 from __future__ import annotations
 
 import importlib
-import importlib.machinery
-import importlib.util
-import os
-import sys
 from typing import Any
-
-if __name__ == "agents":  # the checkout's folder is on the path: what is meant is the module of OpenAI's agents
-    _here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    _elsewhere = [place for place in sys.path if os.path.abspath(place) != _here]
-    _spec = importlib.machinery.PathFinder.find_spec(__name__, _elsewhere)
-    if _spec is None or _spec.loader is None:
-        raise ModuleNotFoundError("No module named 'agents': pip install openai-agents", name=__name__)
-    sys.modules[__name__] = importlib.util.module_from_spec(_spec)
-    _spec.loader.exec_module(sys.modules[__name__])
 
 _MODULES = {
     "ApiCallAgent": "stage_agents",

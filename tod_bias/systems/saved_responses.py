@@ -8,13 +8,13 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from tod_bias.dialogues.dialogue import Step
+from tod_bias.dialogues.dialogue import ORIGINAL_VARIANT, Step
 from tod_bias.errors import StageError
 from tod_bias.io.documents import loads, text_lines
-from tod_bias.systems.stage import Stage, StageInput
+from tod_bias.metrics.grade import Grade
 
-ORIGINAL = "original"
-"""The variant that is the dialogue as it is."""
+SYSTEM = "system"
+"""Name of the one component of a system that is known by its saved responses."""
 _FIELDS = ("id", "turn", "variant", "user", "response", "steps")
 
 
@@ -29,13 +29,13 @@ class SavedTurn:
     """User's message, if the file has it; it must equal the variant's."""
 
 
-class SavedResponses(Stage):
+class SavedResponses:
     """Responses by dialogue, variant and turn.
 
     Lines of ``{"id": …, "turn": 0, "variant": …, "response": …, "steps": […]}``: ``variant`` is as ``tod-bias export``
     names it, ``original`` for the dialogue as it is; ``id`` is that of the original dialogue or of the variant;
-    ``steps`` may be left out. ``user``, the user's message, may be added and is then compared. The system is one stage,
-    because nothing else is known about it.
+    ``steps`` may be left out. ``user``, the user's message, may be added and is then compared. The system is one
+    component, because nothing else is known about it.
 
     Args:
         path: the file.
@@ -44,7 +44,10 @@ class SavedResponses(Stage):
         StageError: the file cannot be read, a line has another form, or a response occurs twice; names the line.
     """
 
-    use_cache = False
+    names = (SYSTEM,)
+    """Components that contributions are attributed to."""
+    grades: Sequence[Grade] = ()
+    """Judgements of whole dialogues; there are none of saved responses."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -66,16 +69,12 @@ class SavedResponses(Stage):
             raise StageError(f"{self.path}: cannot be read as responses: {error}") from error
         if not self.responses:
             raise StageError(f"{self.path}: holds no response")
-        self.signature = f"responses:{len(self.responses)}|hash:{digest.hexdigest()}"
+        self.signature = f"saved responses:{len(self.responses)}|hash:{digest.hexdigest()}"
 
     @property
     def variants(self) -> list[str]:
         """The variants that have responses, in the order of the file."""
         return list(dict.fromkeys(variant for _, variant, _ in self.responses))
-
-    def __call__(self, inputs: Sequence[StageInput], /) -> list[Any]:
-        """Raises StageError: responses belong to dialogues and variants, not to calls."""
-        raise StageError(f"{self.path}: saved responses are looked up by dialogue and variant; only attribute can")
 
 
 def _read(record: Any) -> tuple[tuple[str, str, int], SavedTurn]:
@@ -87,7 +86,7 @@ def _read(record: Any) -> tuple[tuple[str, str, int], SavedTurn]:
         )
     if unknown := sorted(set(record) - set(_FIELDS)):
         raise ValueError(f"unknown field {unknown[0]!r}; a response has {', '.join(_FIELDS)}")
-    name, turn, variant = record.get("id"), record.get("turn"), record.get("variant", ORIGINAL)
+    name, turn, variant = record.get("id"), record.get("turn"), record.get("variant", ORIGINAL_VARIANT)
     response, steps = record.get("response"), record.get("steps") or []
     for what, value, kind in (("id", name, str), ("variant", variant, str), ("response", response, str)):
         if not isinstance(value, kind):

@@ -42,6 +42,7 @@ from tod_bias.report.notation import (
     side,
     with_interval,
 )
+from tod_bias.report.page_tables import name_row, page_table
 from tod_bias.results import (
     PLACEBO_VERDICT,
     THESE_TERMS,
@@ -66,7 +67,10 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 def render_page(template: Path, filters: Mapping[str, Callable[..., Any]] | None = None, **content: Any) -> str:
-    """HTML of a template; the filters ``p`` (p-values) and ``count`` are available, and everything else is escaped.
+    """HTML of a template, in which everything is escaped.
+
+    The filters ``p`` (p-values) and ``count`` are available, and ``table`` and ``name_row`` for tables
+    (:mod:`tod_bias.report.page_tables`).
 
     Args:
         template: a Jinja file; templates of its folder and of :mod:`tod_bias.report` can be imported and extended.
@@ -83,53 +87,8 @@ def render_page(template: Path, filters: Mapping[str, Callable[..., Any]] | None
         undefined=jinja2.StrictUndefined,
     )
     environment.filters |= {"p": p_cell, "count": count, **(filters or {})}
-    return shown(accessible_page(environment.get_template(template.name).render(content)))
-
-
-_PARTS = re.compile(
-    r"<(h[1-6])\b[^>]*>(?P<heading>.*?)</\1>|<(?P<head>/?)thead>|<(?P<row>table|tr)\b"
-    r"|<(?P<cell>t[hd])(?P<how>(?:\s[^>]*)?)>(?P<text>.*?)</(?P=cell)>"
-    r'|<(?P<kind>div|figure) class="scroll">',
-    re.DOTALL,
-)
-
-
-def accessible_page(html: str) -> str:
-    """A page for screen readers, keyboards and phones: header cells have a scope, what scrolls can be focused, and
-    cells know their column, as a phone shows a row as a list."""
-    heading, in_head, place = "", False, 0
-    columns: list[str] = []
-
-    def accessible(match: re.Match[str]) -> str:
-        nonlocal heading, in_head, place
-        if match["heading"] is not None:
-            heading = _in_quotes(match["heading"])
-        elif match["head"] is not None:
-            in_head = not match["head"]
-        elif match["row"] is not None:
-            place = 0
-            if match["row"] == "table":
-                columns.clear()
-        elif match["kind"] is not None:
-            return f'<{match["kind"]} class="scroll" role="group" tabindex="0" aria-label="{heading}">'
-        else:
-            how, text = match["how"], match["text"]
-            if in_head:
-                columns.append(_in_quotes(text))
-            elif place < len(columns) and place and columns[place]:
-                how += f' data-label="{columns[place]}"'
-            place += 1
-            if match["cell"] == "td" or not text.strip():
-                return f"<td{how}>{text.strip()}</td>"  # an empty cell heads nothing
-            return f'<th scope="{"col" if in_head else "row"}"{how}>{text}</th>'
-        return match[0]
-
-    return _PARTS.sub(accessible, html)
-
-
-def _in_quotes(html: str) -> str:
-    """The text of an element as the value of an attribute."""
-    return " ".join(re.sub(r"<[^>]*>", " ", html).split()).replace('"', "&quot;")
+    environment.globals |= {"table": page_table, "name_row": name_row}
+    return shown(environment.get_template(template.name).render(content))
 
 
 def write_page(path: Path, template: Path, **content: Any) -> Path:

@@ -516,7 +516,8 @@ def without(name):
 )  # fmt: skip
 def test_counts_of_a_run_are_those_of_its_table(event, harm, reading):
     result = attribute(planted(harm), chats(), axes=("gender",), metrics=event, permutations=0, bootstrap=0)
-    frame = result.turns
+    key = ["axis", "dialogue", "variant"]
+    frame = result.turns.merge(result.variants[[*key, "source"]], on=key)
     frame = frame[(frame.arm == "original") | ((frame.arm == "") & (frame.role == "group"))]
     source = {row.dialogue: row.source for row in frame.itertuples() if row.role == "group"}
     variants = defaultdict(list)

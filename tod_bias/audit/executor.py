@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from tod_bias.audit.checks import ClusterOf
 from tod_bias.audit.design import Counterfactuals
@@ -15,13 +16,15 @@ from tod_bias.audit.traces import Runner, executed
 from tod_bias.audit.variants import Membership
 from tod_bias.metrics.grade import Grade
 from tod_bias.metrics.metric import Metric
-from tod_bias.models.generator import Generator
 from tod_bias.perturb.axis import Axis, SelectedDialogue, Variants
 from tod_bias.results import LostInfo, Precision, Responses
 from tod_bias.statistics.arms import ArmDesign
 from tod_bias.systems.caller import CallCost
 from tod_bias.systems.execution import Execution
 from tod_bias.systems.stage import Stage
+
+if TYPE_CHECKING:
+    from tod_bias.models.generator import Generator
 
 Chunk = Mapping[str, Sequence[SelectedDialogue]]
 """Axis to dialogues, each with its candidates."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from commands import run_command
 
 from tod_bias import attribute
 from tod_bias.audit.design import design_counterfactuals
@@ -124,3 +127,15 @@ def test_a_planted_fault_of_the_user_is_attributed_to_the_user():
 
 def test_a_scenario_becomes_the_words_of_the_user():
     assert first_person("You are Mia. Your id is 1 and you want it.") == "I am Mia. My id is 1 and I want it."
+
+
+def test_a_dry_run_counts_the_requests_of_conversations_that_nobody_recorded(tmp_path):
+    options = "--model-url http://127.0.0.1:9/v1 --model m --max-dialogues 4 --axes persona_age --no-placebo --dry-run"
+    code, _, _ = run_command(f"attribute --world tau2:retail {options} --out", tmp_path)
+    stages = json.loads((tmp_path / "plan.json").read_text())["stages"]
+    world = load_world("tau2:retail")
+    actions = [len(world.gold(dialogue.task, 0)) for dialogue in world.dialogues]
+    assert code == 0
+    assert stages["policy"]["estimate"] > 24 * min(actions)  # 4 originals, and 5 introductions of each
+    assert stages["user_stage"]["estimate"] >= 24
+    assert stages["policy"]["read"] > 1000 * stages["policy"]["estimate"]

@@ -81,6 +81,27 @@ class RecordedCalls:
             for name, item, output in _calls(self.pipeline, turn, given):
                 self._add_call(name, innermost(self.pipeline.stages[name]), item, output)
 
+    def add_played(self, dialogue: Dialogue, like: Pipeline) -> None:
+        """Count the calls of one dialogue as another system makes them, of a corpus that has recorded none.
+
+        Raises:
+            StageError: a stage of the other system failed.
+        """
+        for number, turn in enumerate(dialogue.turns):
+            history = dialogue.turns[:number]
+            self.turns.add(TurnInput(history, turn.user, dialogue.system, task=dialogue.task).key(None))
+            (trace,) = like([StageInput(history, turn.user, system=dialogue.system, task=dialogue.task)])
+            for place, step in enumerate(trace.steps):
+                if step.name not in self.pipeline.stages:  # a reply of the flow
+                    continue
+                before = trace.steps[:place]
+                outputs = {earlier.name: earlier.output for earlier in before}
+                item = StageInput(
+                    history, turn.user, outputs, before, step.argument, dialogue.system, task=dialogue.task
+                )
+                self.calls_of_tools += step.argument is not None
+                self._add_call(step.name, innermost(self.pipeline.stages[step.name]), item, step.output)
+
     def different_calls(self, name: str, turns: int) -> float:
         """Return how many calls a stage gets in a number of distinct turns.
 
@@ -212,6 +233,7 @@ def plan(
     *,
     config: AuditConfig | None = None,
     sample_size: int = 6,
+    like: Pipeline | None = None,
     **settings: Any,
 ) -> Plan:
     """Plan the calls of :func:`tod_bias.attribute` with the same arguments.
@@ -222,6 +244,8 @@ def plan(
         axes: names, or axes of the user.
         config: every option; by default all at their defaults.
         sample_size: dialogues that are run to time local stages; 0 calls nothing.
+        like: a local system with stages of the same names. The calls that it makes in the audited originals stand for
+            those that the corpus has recorded; for worlds in which nothing is recorded.
         settings: single options by name, over those of ``config``.
 
     Raises:
@@ -236,7 +260,7 @@ def plan(
     remote = [name for name in pipeline.names if is_remote(pipeline, name)]
     unknown: Timed = {}, ArmDesign.first(pipeline.names, pipeline.groups).most
     timed, arms = unknown if remote else _timed(pipeline, design, config, sample_size) or unknown
-    recorded = _recorded(pipeline, design) if remote and counts.calls else None
+    recorded = _recorded(pipeline, design, like) if remote and (counts.calls or like) else None
     calls = counts.all_calls(arms)
     stages = {name: _stage(pipeline, name, counts, calls, timed.get(name), recorded) for name in pipeline.names}
     return Plan(
@@ -401,13 +425,16 @@ def _tokens(generator: Any) -> tuple[int, int]:
     return (0, 0) if generator is None else (generator.cost.read, generator.cost.written)
 
 
-def _recorded(pipeline: Pipeline, design: CounterfactualDesign) -> RecordedCalls | None:
-    """Calls of the audited originals as they were recorded; None where the flow cannot be led through them."""
+def _recorded(pipeline: Pipeline, design: CounterfactualDesign, like: Pipeline | None) -> RecordedCalls | None:
+    """Calls of the audited originals as they were recorded; None if the flow cannot be led through them."""
     recorded = RecordedCalls(pipeline)
     audited = {entry.dialogue.id: entry.dialogue for some in design.selected.values() for entry in some}
     try:
         for dialogue in audited.values():
-            recorded.add(dialogue)
+            if like is None:
+                recorded.add(dialogue)
+            else:
+                recorded.add_played(dialogue, like)
     except TodBiasError:
         return None
     return recorded
@@ -424,7 +451,7 @@ def _stage(
     exact, at_most = (None, None) if pipeline.flow is not None else _bounds(pipeline, name, counts, calls)
     estimate = _estimate(sampled, exact, at_most, calls)
     if estimate is None and recorded is not None:
-        estimate = recorded.different_calls(name, len(counts.calls))
+        estimate = recorded.different_calls(name, len(counts.calls) or counts.plain + counts.rewritten)
     planned = StagePlan(
         calls=calls if pipeline.flow is None else None,
         exact=exact,

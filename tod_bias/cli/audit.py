@@ -103,6 +103,7 @@ def _plan(
     """Make a plan, write it, and print it as a table."""
     from tod_bias.audit.plan import plan
     from tod_bias.report.terminal import plan_table
+    from tod_bias.worlds.systems import right_actions
 
     if config.corpus.world is not None:
         from tod_bias.worlds import load_world
@@ -111,7 +112,8 @@ def _plan(
         if not world.has_user:  # what is recorded costs about as much as what a model would do
             dialogues = [world.recorded(dialogue) for dialogue in dialogues]
             config = AuditConfig.with_settings(config, {"history": "gold"})
-    result = plan(system, dialogues, axes, config=config, sample_size=how.sample)
+    like = None if config.corpus.world is None else right_actions(config.corpus.world)
+    result = plan(system, dialogues, axes, config=config, sample_size=how.sample, like=like)
     path = result.save(folder)
     if quiet:
         return

@@ -89,6 +89,12 @@ def pipeline_in(world: str, policy: Any, tools: Any = None, user: Any = None) ->
     return Pipeline(stages, conversation, grades=[world_grade(world)])
 
 
+def right_actions(world: str) -> Pipeline | None:
+    """Return the system that replays the recorded right actions of a world with a user, whose conversations are not
+    recorded; None for other worlds."""
+    return pipeline_in(world, GoldPolicy(world)) if load_world(world).has_user else None
+
+
 def _of_file(world: str, given: Pipeline, path: str) -> Pipeline:
     """Return the system of a file, with the world's tools if the file has none."""
     if POLICY not in given.stages:

@@ -306,6 +306,7 @@ def test_tables_that_a_script_prints_are_as_it_prints_them(study: ModuleType, ca
 def test_details_and_figures_of_the_audits_are_of_the_stored_results(study: ModuleType) -> None:
     folder = PROJECTS / "step_by_step"
     assert (folder / "audits.md").read_text(encoding="utf-8") == study.details()
+    assert (folder / "grid.md").read_text(encoding="utf-8") == study.grid_page()
     _, runs = study.load()
     for name, figure in (("figure4", study.fairscores(runs)), ("figure5", study.pairs(runs))):
         drawn, kept = study.to_svg(figure), (folder / f"{name}.svg").read_text(encoding="utf-8")
@@ -316,3 +317,20 @@ def test_details_and_figures_of_the_audits_are_of_the_stored_results(study: Modu
 def test_the_readme_of_a_study_is_short() -> None:
     readme = (PROJECTS / "step_by_step" / "README.md").read_text(encoding="utf-8")
     assert len(readme.splitlines()) <= 150
+
+
+def test_cells_of_the_grid_say_what_made_them(study: ModuleType) -> None:
+    """Versions, hashes of lexicons, dialogues and trainings, and the same audits as beside them."""
+    cells = study.cells()
+    assert len(cells) >= 3
+    for name, folder, cell in cells:
+        assert {"tod-bias", "torch"} <= cell["versions"].keys(), name
+        assert all("hash:" in text or "matched:" in text for text in cell["lexicons"].values()), name
+        evaluation, results = (json.loads((folder / file).read_text()) for file in ("evaluation.json", "results.json"))
+        assert evaluation["corpus"]["split"] == results["corpus"]["split"] == "test"
+        assert results["signature"]["tod-bias"] == cell["versions"]["tod-bias"]
+        audited = {axis: by_metric["corpus_bleu"]["dialogues"] for axis, by_metric in results["axes"].items()}
+        assert cell["dialogues"]["crossed"] == audited
+        if not folder.name.startswith("smollm2"):
+            assert all(training["steps"] > 0 for training in cell["trainings"].values())
+            assert cell["trainings"], name

@@ -153,7 +153,7 @@ def _in_file(kinds: Iterable[type[Options]]) -> dict[str, type[Options]]:
 
 
 def _is_marked(kind: type[Options], name: str, mark: type) -> bool:
-    return any(isinstance(one, mark) for one in kind.model_fields[name].metadata)
+    return any(isinstance(entry, mark) for entry in kind.model_fields[name].metadata)
 
 
 def line_in_file(app: App, option: str) -> str | None:

@@ -66,7 +66,7 @@ class PageTable:
 
 def page_table(columns: Sequence[str | tuple[str, str]]) -> PageTable:
     """Return a table with these headers, each with the class of its cells if it has one."""
-    return PageTable(tuple(PageColumn(*((one,) if isinstance(one, str) else one)) for one in columns))
+    return PageTable(tuple(PageColumn(*((column,) if isinstance(column, str) else column)) for column in columns))
 
 
 def name_row(name: object, content: object, kind: str = "") -> Markup:

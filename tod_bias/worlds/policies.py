@@ -142,7 +142,7 @@ class AgentPolicy(FunctionPolicy):
     """
 
     def _answer(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Any:
-        end = max(number for number, one in enumerate(messages) if one["role"] == "user") + 1
+        end = max(number for number, said in enumerate(messages) if said["role"] == "user") + 1
         before = _Results(messages[end:], place_of(self.function))
         try:
             return self.function(messages[:end], tools, before.call)
@@ -163,7 +163,7 @@ class _Results:
 
     def __init__(self, messages: Sequence[Mapping[str, Any]], place: str) -> None:
         self.place = place
-        entries = [one["function"] for message in messages for one in message.get("tool_calls") or ()]
+        entries = [entry["function"] for message in messages for entry in message.get("tool_calls") or ()]
         contents = [str(message["content"]) for message in messages if message["role"] == "tool"]
         self.made = list(zip(entries, contents, strict=True))[::-1]
 

@@ -14,11 +14,12 @@ from typing import Any
 
 from changed_turns import changed_turns
 
-from tod_bias.audit.record import ORIGINAL, read_turns
+from tod_bias.audit.record import read_turns
 from tod_bias.report.answer import what_happens
 from tod_bias.report.excerpts import UNSWAPPED, Segments
 from tod_bias.report.notation import with_interval
 from tod_bias.results import AuditResult, AxisResult, Su
+from tod_bias.statistics.arms import ORIGINAL_ARM
 
 BLEU = "corpus_bleu"
 PARTS = {"gpt2": ("gpt2",), "bart": ("bart",), "t5": ("t5",)}
@@ -84,7 +85,7 @@ def _su(result: AuditResult) -> Iterator[tuple[str, Su]]:
 
 
 def _examples(folder: Path, result: AuditResult) -> list[dict[str, Any]]:
-    turns = read_turns(folder, [ORIGINAL, UNSWAPPED])
+    turns = read_turns(folder, [ORIGINAL_ARM, UNSWAPPED], ["source"])
     if turns is None:
         raise FileNotFoundError(f"{folder}: holds no turns.parquet")
     return [

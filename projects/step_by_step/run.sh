@@ -56,10 +56,12 @@ answering() { # NAME INIT RATE: calls, responses or both, each a text of its own
 bart() {
   repeating bart
   answering bart "$MODELS/bart_repeating" 3e-4 # at 7e-4 its encoder comes to say the same of every text
-  cell bart "$CORPUS" --pipeline "$MODELS/bart" --max-new-tokens 64
+  # One model for both does not tell at the end of its prompt which of them is asked for, and ends most responses at once.
+  train bart_responses --corpus "$CORPUS" --init "$MODELS/bart" --max-length 64 --learning-rate 3e-4
+  cell bart "$CORPUS" --api-call-model "$MODELS/bart" --response-model "$MODELS/bart_responses" --max-new-tokens 64
 }
 
-t5() { # one model for both does not tell at the end of its prompt which of them is asked for, and ends most responses at once
+t5() { # a model each for calls and responses, for the same reason
   repeating t5
   answering t5_calls "$MODELS/t5_repeating" 7e-4
   answering t5_responses "$MODELS/t5_repeating" 7e-4

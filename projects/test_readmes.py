@@ -322,7 +322,7 @@ def test_the_readme_of_a_study_is_short() -> None:
 def test_cells_of_the_grid_say_what_made_them(study: ModuleType) -> None:
     """Versions, hashes of lexicons, dialogues and trainings, and the same audits as beside them."""
     cells = study.cells()
-    assert len(cells) >= 3
+    assert len(cells) >= 2
     for name, folder, cell in cells:
         assert {"tod-bias", "torch"} <= cell["versions"].keys(), name
         assert all("hash:" in text or "matched:" in text for text in cell["lexicons"].values()), name
@@ -334,3 +334,29 @@ def test_cells_of_the_grid_say_what_made_them(study: ModuleType) -> None:
         if not folder.name.startswith("smollm2"):
             assert all(training["steps"] > 0 for training in cell["trainings"].values())
             assert cell["trainings"], name
+
+
+UNSTAMPED = {
+    "agents/frameworks.json", "attribute_association/results/comparison.json",
+    "lmrec/anybody.json", "lmrec/anybody_224_names.json", "lmrec/unlisted.json", "lmrec/unlisted_by_hand.json",
+    "lmrec/unplanted.json", "lmrec/unplanted_control.json",
+    "mitigation/results/mitigation.json",
+    "step_by_step/evaluations/sgd_described_services.json", "step_by_step/evaluations/sgd_services.json",
+}  # fmt: skip
+"""Kept results that do not say which software made them. A result that is made again leaves this list."""
+INPUTS = ("adapter", "config", "training.json", "paper.json")
+"""Beginnings of names of files, or of their folders, that are no results."""
+
+
+def test_kept_results_say_which_software_made_them() -> None:
+    unstamped = set()
+    for path in PROJECTS.glob("*/**/*.json"):
+        name = path.relative_to(PROJECTS).as_posix()
+        is_input = any(part.startswith(INPUTS) for part in path.relative_to(PROJECTS).parts)
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if is_input or not isinstance(content, dict) or "/runs/" in name:
+            continue
+        made = content.get("signature") or content.get("made by") or content.get("versions") or {}
+        if not made:
+            unstamped.add(name)
+    assert unstamped == UNSTAMPED

@@ -316,13 +316,13 @@ def test_details_and_figures_of_the_audits_are_of_the_stored_results(study: Modu
 
 def test_the_readme_of_a_study_is_short() -> None:
     readme = (PROJECTS / "step_by_step" / "README.md").read_text(encoding="utf-8")
-    assert len(readme.splitlines()) <= 150
+    assert len(readme.splitlines()) <= 160
 
 
 def test_cells_of_the_grid_say_what_made_them(study: ModuleType) -> None:
     """Versions, hashes of lexicons, dialogues and trainings, and the same audits as beside them."""
     cells = study.cells()
-    assert len(cells) >= 2
+    assert len(cells) >= 3
     for name, folder, cell in cells:
         assert {"tod-bias", "torch"} <= cell["versions"].keys(), name
         assert all("hash:" in text or "matched:" in text for text in cell["lexicons"].values()), name

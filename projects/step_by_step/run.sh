@@ -72,7 +72,7 @@ smollm2() { # a pretrained model of 135 million weights; the adapter is kept in 
   test -f "$MODELS/smollm2/model.safetensors" || python "$HERE/../tool_agents/smollm2.py" "$MODELS/smollm2"
   test -f "$MODELS/described/model.safetensors" ||
     python "$HERE/../tool_agents/with_adapter.py" "$MODELS/smollm2" "$HERE/adapter_sgd_described" "$MODELS/described"
-  DIALOGUES=${SMOLLM2_DIALOGUES:-60} PER_AXIS=${SMOLLM2_PER_AXIS:-8} \
+  DIALOGUES=${SMOLLM2_DIALOGUES:-60} PER_AXIS=${SMOLLM2_PER_AXIS:-15} \
     cell smollm2 "${CORPUS}_described" --pipeline "$MODELS/described" --max-new-tokens 96
 }
 

@@ -41,7 +41,9 @@ def keep(name: str, run: Path, models: Path, kept: Path) -> None:
     folder = kept / name
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(run / "scores" / "evaluation.json", folder / "evaluation.json")
-    shutil.copyfile(run / "crossed" / "results.json", folder / "results.json")
+    record = json.loads((run / "crossed" / "results.json").read_text(encoding="utf-8"))
+    record["config"] = _without_places(record["config"])
+    _write(folder / "results.json", record)
     crossed, draws = AuditResult.load(run / "crossed"), AuditResult.load(run / "draws")
     cell = {
         "versions": {key: crossed.signature[key] for key in VERSIONS},
@@ -51,8 +53,18 @@ def keep(name: str, run: Path, models: Path, kept: Path) -> None:
         "draws": {axis: su.model_dump(mode="json") for axis, su in _su(draws)},
         "examples": _examples(run / "crossed", crossed),
     }
-    text = json.dumps(cell, indent=1, ensure_ascii=False)
-    (folder / "cell.json").write_text(text + "\n", encoding="utf-8")
+    _write(folder / "cell.json", cell)
+
+
+def _write(path: Path, record: Any) -> None:
+    path.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _without_places(options: Any) -> Any:
+    """Return options with the last name of each absolute path, because folders differ from machine to machine."""
+    if isinstance(options, dict):
+        return {name: _without_places(value) for name, value in options.items()}
+    return Path(options).name if isinstance(options, str) and Path(options).is_absolute() else options
 
 
 def _trainings(name: str, models: Path) -> Iterator[tuple[str, dict[str, Any]]]:

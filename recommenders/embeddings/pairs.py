@@ -13,6 +13,7 @@ import numpy as np
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
+from tod_bias.recommenders.embeddings.directions import ALPHA
 from tod_bias.recommenders.embeddings.sets import EntitySets
 from tod_bias.recommenders.embeddings.settings import AuditSettings
 from tod_bias.recommenders.embeddings.vectors import unit
@@ -21,8 +22,6 @@ from tod_bias.statistics.intervals import finite_pair, interval
 from tod_bias.statistics.permutation import group_test, sign_test
 from tod_bias.statistics.resampling import blocks, resample_counts
 from tod_bias.statistics.sums import sums_by
-
-ALPHA = 0.05
 
 
 def paired_associations(sets: EntitySets, pairs: np.ndarray, chosen: AuditSettings) -> dict[str, Any]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from tod_bias.config import Options
-from tod_bias.errors import TodBiasError, shortened
+from tod_bias.errors import TodBiasError, meant, shortened
 
 _NAMES_OF_FILES = ("corpus", "init", "model", "pipeline")
 """Options that are texts and may name a file or a folder; all options of type Path name one."""
@@ -41,9 +40,8 @@ def read_options(file: Path, fields: Mapping[str, type[Options]]) -> dict[str, A
         options |= value if isinstance(value, Mapping) else {name: value}
     for name in options:
         if name not in fields:
-            near = get_close_matches(str(name).replace("-", "_"), fields, 1)
-            hint = f"did you mean {near[0]!r}?" if near else "--help lists the options of the command"
-            raise TodBiasError(f"--config {file}: unknown option {shortened(str(name), 60)!r}; {hint}")
+            hint = meant(str(name).replace("-", "_"), fields) or "; --help lists the options of the command"
+            raise TodBiasError(f"--config {file}: unknown option {shortened(str(name), 60)!r}{hint}")
     return {name: _located(value, name, fields[name], file.parent) for name, value in options.items()}
 
 

@@ -331,6 +331,7 @@ def test_cells_of_the_grid_say_what_made_them(study: ModuleType) -> None:
         assert results["signature"]["tod-bias"] == cell["versions"]["tod-bias"]
         audited = {axis: by_metric["corpus_bleu"]["dialogues"] for axis, by_metric in results["axes"].items()}
         assert cell["dialogues"]["crossed"] == audited
+        assert not Path(results["config"]["corpus"]["datapath"]).is_absolute(), name
         if not folder.name.startswith("smollm2"):
             assert all(training["steps"] > 0 for training in cell["trainings"].values())
             assert cell["trainings"], name

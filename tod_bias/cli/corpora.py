@@ -117,13 +117,11 @@ class PerturbOptions(PerturberOptions, TermOptions):
     title = "Rewriting"
 
     axis: str = "gender"
-    """gender, age, race, or another axis of terms or names."""
+    """gender, age, race, another axis of terms or names, or a file with one (FILE.yaml)."""
     source: str
     """Group whose terms are rewritten."""
     target: str
     """Group that they are rewritten to."""
-    protect: tuple[str, ...] = ()
-    """A phrase that is never rewritten; may be repeated."""
 
 
 class PerturbOutput(OutputOptions):
@@ -144,9 +142,8 @@ def perturb(file: Path | None = None, /, *, options: PerturbOptions, output: Per
     from tod_bias.perturb.neural import NeuralAxis
 
     axis, source, target = options.axis, options.source, options.target
-    terms: dict[str, Any] = {"lexicon": lexicons(options, [axis]).get(axis), "protected": options.protect}
     check_used([axis], {"model": options.perturber})
-    rewriting = load_axis(axis, model=options.perturber, **terms)
+    rewriting = load_axis(axis, model=options.perturber, lexicon=lexicons(options, [axis]).get(axis))
     rewriting.rewrite_texts([], source, target)  # mistakes are named before the text is read
     if not isinstance(rewriting, NeuralAxis):
         _write((rewriting.rewrite_texts([line], source, target)[0] for line in _lines(file)), output.out)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -403,13 +403,15 @@ def _user_axes(cases: Sequence[Any], config: AuditConfig, *, is_given: bool) -> 
     Raises:
         TodBiasError: one cannot be loaded, or no case is of it.
     """
+    from tod_bias.perturb.axis_file import is_axis_file
     from tod_bias.perturb.loading import is_user_defined
     from tod_bias.testing.case_check import user_axes
 
     names = config.axes.axes if config.axes.given_of("axes") else ()
-    axes = user_axes([name for name in names if is_user_defined(name)])
+    axes = user_axes(names)
+    shipped = [name for name in names if not (is_user_defined(name) or is_axis_file(name))]
     known = {case.axis for case in cases}
-    for axis in (*axes, *(name for name in names if not is_user_defined(name))) if is_given else ():
+    for axis in (*axes, *shipped) if is_given else ():
         if axis not in known:
             raise TodBiasError(f"--axes: no case is of axis {axis!r}; expected some of {', '.join(sorted(known))}")
     return axes
@@ -502,19 +504,23 @@ def cases(run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: 
 
 def _options(config: AuditConfig, names: Sequence[str], axes: Sequence[Any]) -> dict[str, dict[str, Any]]:
     """Return how each axis was made, so that a case can be run without the folder of its run."""
+    from tod_bias.perturb.axis_file import is_axis_file, read_axis_file
+
     how = config.axes
     files = lexicons(how, names)
-    return {
-        axis.name: {
-            "axis": name,
-            "lexicon": files.get(name),
-            "protected": list(how.protect) or None,
-            "name_slots": None if how.name_slots is None else str(how.name_slots),
-            "model": how.perturber,
-            "introductions": sorted(axis.kinds) or None if how.introductions else None,
-        }
-        for name, axis in zip(names, axes, strict=True)
-    }
+    options: dict[str, dict[str, Any]] = {}
+    for name, axis in zip(names, axes, strict=True):
+        if is_axis_file(name):
+            shipped, settings = read_axis_file(name)
+            options[axis.name] = {"axis": shipped, **settings}
+        else:
+            options[axis.name] = {
+                "axis": name,
+                "lexicon": files.get(name),
+                "model": how.perturber,
+                "introductions": sorted(axis.kinds) or None if how.introductions else None,
+            }
+    return options
 
 
 class MitigateOptions(Options):
@@ -554,27 +560,29 @@ def mitigate(run: Path, /, *, how: MitigateOptions, output: MitigateOutput, over
     result = AuditResult.load(run)
     config = arguments.config_of(run, overrides)
     names = arguments.axes_of(run, result, overrides, config)
-    if unknown := [axis for axis in names if axis not in result.axes]:
+    axes = {axis.name: axis for axis in arguments.load_axes(config.axes, names, config.system.device)}
+    if unknown := [axis for axis in axes if axis not in result.axes]:
         raise TodBiasError(f"--axes {unknown[0]}: the run has no axis of this name; it has {', '.join(result.axes)}")
     if unknown := [mode for mode in how.guards if mode not in MODES]:
         raise TodBiasError(f"--guards: unknown guard {unknown[0]!r}; expected some of {', '.join(MODES)}")
-    findings = alike([some for some in result.findings if some.is_difference and some.axis in names])
+    findings = alike([some for some in result.findings if some.is_difference and some.axis in axes])
     if not findings:
         print(f"{run} has no finding, so there is nothing to mitigate")
         return 0
     from tod_bias.io.files import subfolder  # heavy imports come after what may go wrong at once
 
-    trials = [] if result.is_recorded else list(_trials(result, config, [some[0] for some in findings], how))
+    trials = [] if result.is_recorded else list(_trials(result, config, axes, [some[0] for some in findings], how))
     folder = claimed(output.out or subfolder(run, "mitigation"))
-    _write_trials(folder, trials, findings, result, quiet=output.quiet)
+    named = dict(zip(axes, names, strict=True))
+    _write_trials(folder, trials, findings, result, named, quiet=output.quiet)
     return int(any(not any(trial.helps and trial.finding == some[0] for trial in trials) for some in findings))
 
 
-def _trials(result: Any, config: AuditConfig, findings: Sequence[Any], how: MitigateOptions) -> Any:
+def _trials(
+    result: Any, config: AuditConfig, axes: Mapping[str, Any], findings: Sequence[Any], how: MitigateOptions
+) -> Any:
     """Return the trials of a run's fixes."""
     arguments.check_system(config.corpus.corpus, config.system, config.corpus.world)
-    names = tuple(dict.fromkeys(finding.axis for finding in findings))
-    axes = arguments.load_axes(config.axes, names, config.system.device)
     whole, dialogues = arguments.load_dialogues(config.corpus, result.config.seed)
     system = arguments.load_system(config.corpus.corpus, config.system, whole, config.corpus.world)
     from tod_bias.metrics.choice import metric
@@ -587,7 +595,7 @@ def _trials(result: Any, config: AuditConfig, findings: Sequence[Any], how: Miti
         result,
         system,
         dialogues,
-        {axis.name: axis for axis in axes},
+        {finding.axis: axes[finding.axis] for finding in findings},
         findings,
         how.guards,
         metrics,
@@ -597,7 +605,13 @@ def _trials(result: Any, config: AuditConfig, findings: Sequence[Any], how: Miti
 
 
 def _write_trials(
-    folder: Path, trials: Sequence[Any], findings: Sequence[Sequence[Any]], result: Any, *, quiet: bool
+    folder: Path,
+    trials: Sequence[Any],
+    findings: Sequence[Sequence[Any]],
+    result: Any,
+    named: Mapping[str, str],
+    *,
+    quiet: bool,
 ) -> None:
     """Write all trials, and print them with the lines to add."""
     from tod_bias.dialogues.text import json_line
@@ -609,5 +623,5 @@ def _write_trials(
     if missing := [lack.record for trial in trials if trial.helps for lack in trial.missing]:
         write_lines(folder / "missing.jsonl", map(json_line, missing))
     if not quiet:
-        for line in shown_trials(trials, findings, result):
+        for line in shown_trials(trials, findings, result, named):
             echo(line)

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 CUTS = (5, 10, 20)
 VENUE_SCORES = ("P", "R", "F1", "MRR", "accuracy", *(f"HR@{k}" for k in CUTS))
 CATEGORY_SCORES = tuple(f"category {name}" for name in (*(f"P@{k}" for k in CUTS), "R-precision", "MAP", "MRR", "nDCG"))
+SHOWN = ("accuracy", "MRR", "HR@5", "HR@10", "HR@20")
+_IN_TABLE = ("accuracy", "HR@20")
 
 
 @dataclass(frozen=True)
@@ -272,8 +274,6 @@ CONDITIONS: Mapping[str, MitigationCondition] = {
     "augmented": MitigationCondition("augmented"),
     "re-ranked": MitigationCondition("plain", reranks=True),
 }
-SHOWN = ("accuracy", "MRR", "HR@5", "HR@10", "HR@20")
-_IN_TABLE = ("accuracy", "HR@20")
 
 
 def reranked(ranking: Sequence[int], levels: Sequence[int | None], top: int) -> list[int]:

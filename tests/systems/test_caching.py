@@ -30,7 +30,7 @@ from tod_bias.errors import StageError
 from tod_bias.io.cache import Cache
 from tod_bias.io.canonical import NotPlainError, canonical, decoded, encoded
 from tod_bias.stages import Lookup, Outcome
-from tod_bias.systems.caller import BatchSize
+from tod_bias.systems.batch_size import BatchSize
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.stage import cache_signature
 
@@ -307,9 +307,9 @@ KILLED = textwrap.dedent(
     from builders import small_corpus
     from tod_bias import Pipeline, attribute
     from tod_bias.results import Cost
-    from tod_bias.systems import caller
+    from tod_bias.systems import batch_size
 
-    caller.SECONDS = 0.04  # so that there is a middle to be killed in
+    batch_size.SECONDS = 0.04  # so that there is a middle to be killed in
 
     def counted(name):
         def stage(inputs):

@@ -27,6 +27,34 @@ from tod_bias.systems.outputs import as_text
 from tod_bias.systems.stage import StageCall
 from tod_bias.systems.structured import Call, named_calls, structured
 
+_LONGEST = 60
+"""Characters of a text that are shown."""
+_BEFORE = 15
+"""Number of these characters before the first one that differs."""
+_MOST_CHANGES = 8
+"""Changes of one step that are kept."""
+_MOST = 3
+"""Differences of a group that results name."""
+_MOSTLY = 0.8
+"""Share of turns from which one replaced value is named together with its replacement."""
+_WRAPPING = (
+    "choices",
+    "content",
+    "data",
+    "message",
+    "messages",
+    "output",
+    "parts",
+    "result",
+    "structuredContent",
+    "text",
+)
+"""Fields of replies, messages and results that say nothing about what they hold: no part of a place."""
+Change = tuple[str, str | None, str | None]
+"""A place, with its values in T of the original and in the counterfactual."""
+Place = tuple[str, str, str]
+"""Stage, part and place."""
+
 
 def checked(record: Any) -> dict[str, Any]:
     """The first difference of a turn, as a file has it.
@@ -73,35 +101,6 @@ def at(place: str, change: str) -> str:
     if change == "various → nothing" and place:
         return f"leaves out `{place}`"
     return f"`{place}` {change}" if place else change
-
-
-_LONGEST = 60
-"""Characters of a text that are shown."""
-_BEFORE = 15
-"""Number of these characters before the first one that differs."""
-_MOST_CHANGES = 8
-"""Changes of one step that are kept."""
-_MOST = 3
-"""Differences of a group that results name."""
-_MOSTLY = 0.8
-"""Share of turns from which one replaced value is named together with its replacement."""
-_WRAPPING = (
-    "choices",
-    "content",
-    "data",
-    "message",
-    "messages",
-    "output",
-    "parts",
-    "result",
-    "structuredContent",
-    "text",
-)
-"""Fields of replies, messages and results that say nothing about what they hold: no part of a place."""
-Change = tuple[str, str | None, str | None]
-"""A place, with its values in T of the original and in the counterfactual."""
-Place = tuple[str, str, str]
-"""Stage, part and place."""
 
 
 def first_difference(expected: Sequence[StageCall], calls: Sequence[StageCall]) -> dict[str, Any] | None:

@@ -43,6 +43,11 @@ _SHOWN = 60
 
 _MAKING = threading.Lock()
 """Held while the event loop of this process is looked up or made."""
+_live: set[AgentRun] = set()
+"""Agents that wait for outputs; held here, as event loops do not hold tasks."""
+_TURNSTILE = threading.Lock()
+"""Held while an agent runs on the event loop, so that the time of other agents is not counted as its own."""
+_RUN: ContextVar[AgentRun | None] = ContextVar("tod_bias_agent_run", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,13 +265,6 @@ class AgentRun:
             waiting.answer.cancel()
         if self.task is not None:
             self.task.cancel()
-
-
-_live: set[AgentRun] = set()
-"""Agents that wait for outputs; held here, as event loops do not hold tasks."""
-_TURNSTILE = threading.Lock()
-"""Held while an agent runs on the event loop, so that the time of other agents is not counted as its own."""
-_RUN: ContextVar[AgentRun | None] = ContextVar("tod_bias_agent_run", default=None)
 
 
 def is_hosted() -> bool:

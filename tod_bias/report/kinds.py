@@ -10,7 +10,8 @@ from typing import Any
 from tod_bias.changes import Comparison
 from tod_bias.io.folder import WITH_REPORT
 from tod_bias.report.changes import write_changes
-from tod_bias.report.page import REPORT, write_report
+from tod_bias.report.page import write_report
+from tod_bias.report.rendering import REPORT
 from tod_bias.results import RESULTS, AuditResult, RunError
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
+
 from tod_bias.errors import StageError, shortened
 from tod_bias.io.documents import read_json
 from tod_bias.io.imports import import_module, import_object, is_import
@@ -189,8 +191,6 @@ def schema_of(name: str, function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _type_schema(name: str, parameter: inspect.Parameter, annotation: Any) -> dict[str, Any]:
-    from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
-
     try:
         return dict(TypeAdapter(annotation).json_schema())
     except (PydanticSchemaGenerationError, PydanticUserError) as error:

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 from tod_bias.errors import StageError, UnansweredError, shortened
@@ -330,8 +331,6 @@ def _said(error: Any) -> str:
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds that a server wants to be left alone, from ``Retry-After`` (seconds or a date); None for none."""
-    from email.utils import parsedate_to_datetime
-
     given = headers.get("retry-after")
     if given is None:
         return None

@@ -45,7 +45,7 @@ from tod_bias.errors import StageError, TodBiasError
 from tod_bias.io.cache import CACHE_FILE, clear
 from tod_bias.io.folder import claimed
 from tod_bias.io.imports import is_import
-from tod_bias.models.processes import is_first_process, process_state
+from tod_bias.models.processes import as_first_sees
 from tod_bias.report.console import echo
 
 if TYPE_CHECKING:
@@ -537,9 +537,7 @@ def check_access(pipeline: Any, out: Path | None, corpus: str) -> None:
 def cache_of(folder: Path, resume: bool) -> Path:
     """Return the file of cached outputs, emptied unless the run is resumed."""
     if not resume:
-        if is_first_process():
-            clear(folder / CACHE_FILE)
-        process_state().wait_for_everyone()
+        as_first_sees(lambda: clear(folder / CACHE_FILE))  # the others wait for it
     return folder / CACHE_FILE
 
 

@@ -66,15 +66,11 @@ def _teacher_class(task: str, where: str) -> type[Any]:
     """Return the task's teacher of the system's part."""
     module = f"parlai.tasks.{task}.agents"
     if not re.fullmatch(r"\w+", task) or importlib.util.find_spec(f"parlai.tasks.{task}") is None:
-        raise CorpusError(
-            f"{where}: ParlAI has no task {task!r}; `parlai display_data --help` lists them"
-        )
+        raise CorpusError(f"{where}: ParlAI has no task {task!r}; `parlai display_data --help` lists them")
     names = vars(importlib.import_module(module))
     teacher = names.get("SystemTeacher")
     if teacher is None or not (task == METALWOZ or issubclass(teacher, TodStructuredDataParser)):
-        raise CorpusError(
-            f"{where}: not a task-oriented task of ParlAI: it has no system teacher of TOD rounds"
-        )
+        raise CorpusError(f"{where}: not a task-oriented task of ParlAI: it has no system teacher of TOD rounds")
     return teacher  # type: ignore[no-any-return]
 
 

@@ -7,9 +7,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from tod_bias.errors import AxisError, meant
+from tod_bias.errors import AxisError, LexiconError, meant
 from tod_bias.io.imports import is_import, made
 from tod_bias.perturb.axis import PLACEBO, Axis
+from tod_bias.perturb.axis_file import is_axis_file, read_axis_file
 from tod_bias.perturb.lexicon import axes as lexicon_axes
 from tod_bias.perturb.lexicon import load_lexicon
 from tod_bias.perturb.lexicon_axis import LexiconAxis
@@ -29,8 +30,11 @@ _TAKES: Mapping[str, frozenset[str]] = {
     "an introduction": _CHOSEN | {"lexicon", "protected", "introductions"},
     "a crossed axis": _CHOSEN | {"protected"},
     "a user-defined axis": frozenset(),
+    "an axis file": _CHOSEN,
 }
 """Kind of axis to the settings that it takes."""
+_OF_ONE_KIND = ("model", "name_slots", "introductions")
+"""Settings of :func:`load_axis` that axes of other kinds ignore."""
 
 
 def axes() -> tuple[str, ...]:
@@ -66,6 +70,8 @@ class AxisSettings(TypedDict, total=False):
 
 def _kind_of(axis: str) -> str:
     """Return the key of :data:`_TAKES` that an axis belongs to."""
+    if is_axis_file(axis):
+        return "an axis file"
     if CROSS in axis:
         return "a crossed axis"
     if axis.startswith(PREFIX):
@@ -83,7 +89,8 @@ def load_axis(axis: str, **settings: Unpack[AxisSettings]) -> Axis:
     Args:
         axis: ``gender``, ``age``, ``race``, ``placebo``, another shipped axis, any name with ``lexicon``, or
             ``module:axis``: your own :class:`Axis`, or a class or function that makes one without arguments. Your own
-            axis has its own terms and takes none of the settings. ``a×b`` crosses two.
+            axis has its own terms and takes none of the settings. ``a×b`` crosses two. ``FILE.yaml`` is an axis file
+            (:mod:`tod_bias.perturb.axis_file`), which has the settings of its axis.
         settings: those of :class:`AxisSettings`.
 
     Raises:
@@ -103,6 +110,8 @@ def load_axis(axis: str, **settings: Unpack[AxisSettings]) -> Axis:
         return load_persona([axis], lexicon=lexicon, kinds=settings.get("introductions"), **groups)
     if kind == "a user-defined axis":
         return _imported(axis)
+    if kind == "an axis file":
+        return _from_file(axis, {name: chosen for name, chosen in groups.items() if chosen is not None})
     if kind == "an axis of names":
         slots = settings.get("name_slots")
         return NamesAxis(axis, NAME_AXES[axis], slots=slots, protected=terms["protected"], **groups)
@@ -161,22 +170,14 @@ def idle_options(axes: Sequence[str], options: Mapping[str, object]) -> list[str
 
 
 def _crossed(axis: str, settings: AxisSettings) -> Axis:
-    """Crossed axes: of names or introductions one, which reveals both; of any other two their product.
+    """Return crossed axes: of names or introductions one, which reveals both; of any other two their product.
 
     Raises:
-        AxisError: one is empty, given twice, about what another is about, or the placebo.
+        AxisError: they cannot be crossed, or a setting that they do not take.
     """
     factors = _factors(axis)
     name = CROSS.join(factors)
-    about = [_MEANS.get(factor, factor.removeprefix(PREFIX)) for factor in factors]
-    if not all(factors):
-        raise AxisError(f"axis {name!r}: name an axis on both sides of {CROSS}")
-    if len(set(factors)) < len(factors):
-        raise AxisError(f"axis {name!r}: crosses an axis with itself")
-    if len(set(about)) < len(factors):
-        raise AxisError(f"axis {name!r}: both are about {about[0]}; cross two dimensions")
-    if PLACEBO in factors:
-        raise AxisError(f"axis {name!r}: the placebo is matched to every other axis; list it separately, not crossed")
+    _check_factors(name, factors)
     kinds = {_kind_of(factor) for factor in factors}
     groups: dict[str, Any] = {"sources": settings.get("sources"), "targets": settings.get("targets")}
     if kinds == {"an axis of names"}:
@@ -191,6 +192,44 @@ def _crossed(axis: str, settings: AxisSettings) -> Axis:
         raise AxisError(f"axis {name!r}: words of two axes can be crossed, not of {len(factors)}")
     first, second = (load_axis(factor, **settings) for factor in factors)
     return ProductAxis(first, second)
+
+
+def _check_factors(name: str, factors: Sequence[str]) -> None:
+    """Raise if axes cannot be crossed.
+
+    Raises:
+        AxisError: one is empty, given twice, about what another is about, an axis file, or the placebo.
+    """
+    if files := [factor for factor in factors if is_axis_file(factor)]:
+        raise AxisError(f"axis {name!r}: write 'axis: a{CROSS}b' in {files[0]} to cross axes that have settings")
+    about = [_MEANS.get(factor, factor.removeprefix(PREFIX)) for factor in factors]
+    if not all(factors):
+        raise AxisError(f"axis {name!r}: name an axis on both sides of {CROSS}")
+    if len(set(factors)) < len(factors):
+        raise AxisError(f"axis {name!r}: crosses an axis with itself")
+    if len(set(about)) < len(factors):
+        raise AxisError(f"axis {name!r}: both are about {about[0]}; cross two dimensions")
+    if PLACEBO in factors:
+        raise AxisError(f"axis {name!r}: the placebo is matched to every other axis; list it separately, not crossed")
+
+
+def _from_file(path: str, groups: Mapping[str, Any]) -> Axis:
+    """Return the axis of an axis file.
+
+    Raises:
+        AxisError: the file cannot be read, names an axis that is not shipped and has no lexicon, or another file; names
+            the file.
+    """
+    name, settings = read_axis_file(path)
+    if is_axis_file(name):
+        raise AxisError(f"axis file {path}: names another axis file, {name}; name an axis")
+    check_shipped(name, f"axis file {path}")
+    if idle := idle_options([name], {option: settings.get(option) for option in _OF_ONE_KIND}):
+        raise AxisError(f"axis file {path}: axis {name!r} takes no {idle[0]}; leave it out")
+    try:
+        return load_axis(name, **{**settings, **groups})
+    except (AxisError, LexiconError) as error:
+        raise AxisError(f"axis file {path}: {error}") from error
 
 
 def _imported(spec: str) -> Axis:

@@ -26,6 +26,13 @@ DEFAULT_AXES = ("gender", "age", "race")
 """Axes that are audited by default, beside the placebo."""
 PLACEBO = "placebo"
 """Control axis, and the group that a matched placebo rewrites to."""
+AXIS_FILES = (".yaml", ".yml", ".json")
+"""Endings of axes that are files with an axis and its settings (:mod:`tod_bias.perturb.axis_file`)."""
+
+
+def is_axis_file(axis: str) -> bool:
+    """Return True if an axis is the path of an axis file."""
+    return axis.lower().endswith(AXIS_FILES)
 
 
 def names(value: Any) -> Any:
@@ -177,7 +184,8 @@ class AxisNames(Options):
     title: ClassVar[str] = "Axes"
 
     axes: Annotated[Names, MinLen(1)] = DEFAULT_AXES
-    """Axes, joined by commas. a×b crosses two axes; module:name is your own axis."""
+    """Axes, joined by commas. a×b crosses two axes; FILE.yaml is an axis with settings of its own; module:name is your
+    own axis."""
 
 
 class TermOptions(Options):
@@ -187,8 +195,6 @@ class TermOptions(Options):
 
     lexicon: tuple[str, ...] = ()
     """AXIS=FILE: a lexicon for one of the axes, shipped or new; may be repeated."""
-    protect: Annotated[tuple[str, ...], IN_FILE] = ()
-    """A phrase that is never rewritten; may be repeated."""
 
 
 class DeviceOptions(Options):
@@ -202,9 +208,6 @@ class DeviceOptions(Options):
 
 class LexiconOptions(TermOptions, AxisNames):
     """Axes, and the terms that express their groups."""
-
-    name_slots: Annotated[Path | None, IN_FILE] = None
-    """File that lists the slots that hold people's names."""
 
 
 class PerturberOptions(Options):
@@ -225,8 +228,8 @@ class AuditedAxes(AxisOptions):
     """Axes of an audit, with the placebo as a negative control."""
 
     axes: Annotated[Names, MinLen(1)] = DEFAULT_AXES
-    """Axes, joined by commas; the placebo is added unless --no-placebo is given. a×b crosses two axes; module:name is
-    your own axis."""
+    """Axes, joined by commas; the placebo is added unless --no-placebo is given. a×b crosses two axes; FILE.yaml is an
+    axis with settings of its own; module:name is your own axis."""
     placebo: Annotated[bool, ADVANCED] = True
     """Add the axis placebo, the negative control: neutral words in the same dialogues are exchanged."""
 
@@ -617,6 +620,9 @@ class AuditConfig(Seeded):
             paths = {name: self._located(getattr(options, name)) for name in names}
             given = options.model_dump(exclude_unset=True)
             groups[group] = {**given, **{name: value for name, value in paths.items() if name in given}}
+        if "axes" in groups["axes"]:
+            axes = tuple(self._located(axis) if is_axis_file(axis) else axis for axis in self.axes.axes)
+            groups["axes"]["axes"] = axes
         return type(self).of({**{name: getattr(self, name) for name in self.model_fields_set}, **groups})
 
     def _located(self, value: Any) -> Any:
@@ -643,7 +649,7 @@ _GROUPS: dict[str, type[Options]] = {
 }
 _PATHS = {
     "corpus": ("corpus", "datapath"),
-    "axes": ("name_slots", "perturber", "lexicon"),
+    "axes": ("perturber", "lexicon"),
     "system": ("pipeline", "model", "api_call_model", "response_model"),
     "run": ("responses",),
 }

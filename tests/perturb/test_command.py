@@ -25,7 +25,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_lexicon_of_ones_own_and_protected_phrases() -> None:
     options = ("text.txt", "--axis", "pets", "--lexicon", "pets=pets.tsv", "--source", "kitty", "--target", "dog")
     assert run_command("perturb", *options)[1] == "Woof, said Happy Kitten, the puppy.\n"  # capitals make it a name
-    code, out, _ = run_command("perturb", *options, "--protect", "the kitten", "--protect", "meow")
+    Path("mine.yaml").write_text("{axis: pets, lexicon: pets.tsv, protected: [the kitten, meow]}")
+    code, out, _ = run_command("perturb text.txt --axis mine.yaml --source kitty --target dog")
     assert (code, out) == (0, "Woof, said Happy Kitten, the kitten.\n")
 
 

@@ -13,13 +13,19 @@ from tod_bias.results import AuditResult, Finding
 _WIDTH = 80
 
 
-def shown_trials(trials: Sequence[Trial], findings: Sequence[Sequence[Finding]], result: AuditResult) -> Iterator[str]:
+def shown_trials(
+    trials: Sequence[Trial],
+    findings: Sequence[Sequence[Finding]],
+    result: AuditResult,
+    named: Mapping[str, str] | None = None,
+) -> Iterator[str]:
     """Yield the lines of a terminal.
 
     Args:
         trials: of all findings.
         findings: lists of findings that differ in their group alone.
         result: of the run.
+        named: axis to what a pipeline file calls it, if that is not its name, such as an axis file.
     """
     for alike in findings:
         first, groups = alike[0], [some.group for some in alike]
@@ -34,7 +40,7 @@ def shown_trials(trials: Sequence[Trial], findings: Sequence[Sequence[Finding]],
     if helping:
         caveat = " (a guard knows the words of its axes only)" if any(trial.fix != ROWS for trial in helping) else ""
         yield f"Lines for the pipeline file{caveat}:"
-        yield from lines(helping)
+        yield from lines(helping, named or {})
 
 
 def _outcome(trial: Trial, groups: Sequence[str]) -> str:
@@ -74,15 +80,17 @@ def by_hand(finding: Finding, result: AuditResult) -> str:
     )
 
 
-def lines(trials: Sequence[Trial]) -> Iterator[str]:
+def lines(trials: Sequence[Trial], named: Mapping[str, str]) -> Iterator[str]:
     """Yield the lines to add to a pipeline file: per stage and axis the first fix that helps.
 
     Args:
         trials: those that help.
+        named: axis to what a pipeline file calls it, if that is not its name.
     """
     first: dict[tuple[str, str], str] = {}
     for trial in trials:
-        first.setdefault((trial.stage, trial.finding.axis), trial.fix)
+        axis = named.get(trial.finding.axis, trial.finding.axis)
+        first.setdefault((trial.stage, axis), trial.fix)
     yield "stages:"
     for name in dict.fromkeys(stage for stage, _ in first):
         yield f"  {name}:"

@@ -13,6 +13,7 @@ from tod_bias.metrics.bleu import SentenceBleu
 from tod_bias.metrics.events import Event, event_of
 from tod_bias.metrics.events.facts import Facts
 from tod_bias.perturb.axis import Axis
+from tod_bias.perturb.axis_file import is_axis_file
 from tod_bias.perturb.loading import is_user_defined, load_axis
 from tod_bias.statistics.arms import ArmDesign
 from tod_bias.systems.caller import CallOptions
@@ -104,12 +105,12 @@ def user_axes(axes: Sequence[str]) -> dict[str, Axis]:
     """Load the users' axes for :func:`check_cases`; cases never import what they name.
 
     Args:
-        axes: those with ``module:name`` are loaded.
+        axes: those with ``module:name`` and axis files are loaded; others are skipped.
 
     Raises:
         TodBiasError: an axis cannot be loaded.
     """
-    loaded = [load_axis(axis) for axis in axes if is_user_defined(axis)]
+    loaded = [load_axis(axis) for axis in axes if is_user_defined(axis) or is_axis_file(axis)]
     return {axis.name: axis for axis in loaded}
 
 

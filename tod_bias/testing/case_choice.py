@@ -132,8 +132,8 @@ def _axes(result: AuditResult, axes: Sequence[str | Axis] | None) -> dict[str, A
         wanted, here = result.signature.get(name), axis.signature
         if wanted != here:
             raise MismatchError(
-                f"{run}: {name} was rewritten by {wanted}, here it is {here}; name the run's lexicon, "
-                "protect, name_slots and introductions in a file for --config"
+                f"{run}: {name} was rewritten by {wanted}, here it is {here}; give the run's "
+                "--lexicon and --introductions, or its axis file"
             )
         loaded[axis.name] = axis
     return loaded

@@ -28,7 +28,7 @@ from tod_bias.systems.twin import Rewrite
 
 SCHEMA = 4
 """Version of a line."""
-OPTIONS = ("lexicon", "protected", "name_slots", "introductions", "model")
+OPTIONS = ("lexicon", "scope", "protected", "name_slots", "introductions", "model", "sources", "targets")
 """Options with which an axis may be loaded."""
 ORIGINAL, REWRITTEN = "original", "rewritten"
 """The variants of a case: the dialogue as it is, and its counterfactual."""

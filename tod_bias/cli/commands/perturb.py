@@ -14,13 +14,11 @@ class PerturbOptions(PerturberOptions, TermOptions):
     title = "Rewriting"
 
     axis: str = "gender"
-    """gender, age, race, or another axis of terms or names."""
+    """gender, age, race, another axis of terms or names, or a file with one (FILE.yaml)."""
     source: str
     """Group whose terms are rewritten."""
     target: str
     """Group that they are rewritten to."""
-    protect: tuple[str, ...] = ()
-    """A phrase that is never rewritten; may be repeated."""
 
 
 class PerturbOutput(OutputOptions):
@@ -39,5 +37,5 @@ def perturb(file: Path | None = None, /, *, options: PerturbOptions, output: Per
     """
     from tod_bias.cli.work.perturb import load_rewriting, rewrite_file
 
-    rewriting = load_rewriting(options, options.axis, options.perturber, options.protect)
+    rewriting = load_rewriting(options, options.axis, options.perturber)
     rewrite_file(rewriting, file, output.out, (options.source, options.target), quiet=output.quiet)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tod_bias.config import AuditConfig, AxisNames, AxisOptions, LexiconOptions, Options, TermOptions
+from tod_bias.config import AuditConfig, AxisNames, AxisOptions, LexiconOptions, Options, TermOptions, is_axis_file
 from tod_bias.errors import TodBiasError
 from tod_bias.perturb.axis import PLACEBO
 from tod_bias.perturb.loading import check_shipped, idle_options, is_user_defined, load_axis
@@ -23,8 +23,9 @@ def axes_of(run: Path, result: AuditResult, given: Options, config: AuditConfig)
     """
     if "axes" in given.given():
         return config.axes.axes
-    if any(map(is_user_defined, config.axes.axes)):  # a run of this machine
-        return tuple(name for name in config.axes.axes if is_user_defined(name) or name in {*result.axes} - {PLACEBO})
+    if any(is_user_defined(name) or is_axis_file(name) for name in config.axes.axes):  # a run of this machine
+        known = {*result.axes} - {PLACEBO}
+        return tuple(name for name in config.axes.axes if is_user_defined(name) or is_axis_file(name) or name in known)
     names = tuple(axis for axis in result.axes if axis != PLACEBO)
     for name in names:
         for part in name.split(","):
@@ -46,11 +47,10 @@ def load_axes(options: LexiconOptions, names: Sequence[str] | None = None, devic
     every = options.axes if names is None else names
     files = lexicons(options, every)
     introductions = options.introductions if isinstance(options, AxisOptions) else None
-    how: dict[str, Any] = {"name_slots": options.name_slots}
-    how["model"] = options.perturber if isinstance(options, AxisOptions) else None
+    how: dict[str, Any] = {"model": options.perturber if isinstance(options, AxisOptions) else None}
     check_used(every, {**how, "introductions": introductions})
     kinds = {} if introductions is None else _kinds(every, files, introductions)
-    how |= {"protected": options.protect, "device": device}
+    how["device"] = device
     return [load_axis(axis, lexicon=files.get(axis), introductions=kinds.get(axis), **how) for axis in every]
 
 
@@ -87,7 +87,6 @@ def lexicons(options: TermOptions, axes: Sequence[str]) -> dict[str, str]:
 
 
 _IDLE = {
-    "name_slots": "name_slots: for axes of names",
     "introductions": "--introductions: for axes persona_…",
     "model": "--perturber: a model rewrites terms, not names, introductions or the placebo",
 }

@@ -11,6 +11,7 @@ from tod_bias.config import AuditConfig, DialogueOverrides
 from tod_bias.dialogues.corpora import check_shipped, load_corpus
 from tod_bias.dialogues.sampling import sample
 from tod_bias.errors import TodBiasError
+from tod_bias.perturb.axis_file import is_axis_file, read_axis_file
 from tod_bias.report import cases as pages
 from tod_bias.report.console import Console, echo
 from tod_bias.results import AuditResult
@@ -82,14 +83,16 @@ def _options_of_axes(config: AuditConfig, names: Sequence[str], axes: Sequence[A
     """Return how each axis was made, so that a case can be run without the folder of its run."""
     how = config.axes
     files = lexicons(how, names)
-    return {
-        axis.name: {
-            "axis": name,
-            "lexicon": files.get(name),
-            "protected": list(how.protect) or None,
-            "name_slots": None if how.name_slots is None else str(how.name_slots),
-            "model": how.perturber,
-            "introductions": sorted(axis.kinds) or None if how.introductions else None,
-        }
-        for name, axis in zip(names, axes, strict=True)
-    }
+    options: dict[str, dict[str, Any]] = {}
+    for name, axis in zip(names, axes, strict=True):
+        if is_axis_file(name):
+            shipped, settings = read_axis_file(name)
+            options[axis.name] = {"axis": shipped, **settings}
+        else:
+            options[axis.name] = {
+                "axis": name,
+                "lexicon": files.get(name),
+                "model": how.perturber,
+                "introductions": sorted(axis.kinds) or None if how.introductions else None,
+            }
+    return options

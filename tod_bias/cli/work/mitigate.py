@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,31 +52,33 @@ def try_fixes(
     """
     config = config_of(run, overrides)
     names = axes_of(run, result, overrides, config)
-    if unknown := [axis for axis in names if axis not in result.axes]:
+    axes = {axis.name: axis for axis in load_axes(config.axes, names, config.system.device)}
+    if unknown := [axis for axis in axes if axis not in result.axes]:
         raise TodBiasError(f"--axes {unknown[0]}: the run has no axis of this name; it has {', '.join(result.axes)}")
     if unknown := [mode for mode in guards if mode not in MODES]:
         raise TodBiasError(f"--guards: unknown guard {unknown[0]!r}; expected some of {', '.join(MODES)}")
-    findings = alike([some for some in result.findings if some.is_difference and some.axis in names])
+    findings = alike([some for some in result.findings if some.is_difference and some.axis in axes])
     if not findings:
         print(f"{run} has no finding, so there is nothing to mitigate")
         return 0
-    trials = (
-        []
-        if result.is_recorded
-        else list(_trials(result, config, [some[0] for some in findings], guards, has_references))
-    )
+    first = [some[0] for some in findings]
+    trials = [] if result.is_recorded else list(_trials(result, config, axes, first, guards, has_references))
     folder = claimed(out or subfolder(run, "mitigation"))
-    _write_trials(folder, trials, findings, result, quiet=quiet)
-    return int(any(not any(trial.helps and trial.finding == some[0] for trial in trials) for some in findings))
+    named = dict(zip(axes, names, strict=True))
+    _write_trials(folder, trials, findings, result, named, quiet=quiet)
+    return int(any(not any(trial.helps and trial.finding == some for trial in trials) for some in first))
 
 
 def _trials(
-    result: Any, config: AuditConfig, findings: Sequence[Any], guards: Sequence[str], has_references: bool
+    result: Any,
+    config: AuditConfig,
+    axes: Mapping[str, Any],
+    findings: Sequence[Any],
+    guards: Sequence[str],
+    has_references: bool,
 ) -> Any:
     """Return the trials of a run's fixes."""
     check_system(config.corpus.corpus, config.system, config.corpus.world)
-    names = tuple(dict.fromkeys(finding.axis for finding in findings))
-    axes = load_axes(config.axes, names, config.system.device)
     whole, dialogues = load_dialogues(config.corpus, result.config.seed)
     system = load_system(config.corpus.corpus, config.system, whole, config.corpus.world)
     requested = config.analysis.metrics
@@ -86,7 +88,7 @@ def _trials(
         result,
         system,
         dialogues,
-        {axis.name: axis for axis in axes},
+        {finding.axis: axes[finding.axis] for finding in findings},
         findings,
         guards,
         metrics,
@@ -96,7 +98,13 @@ def _trials(
 
 
 def _write_trials(
-    folder: Path, trials: Sequence[Any], findings: Sequence[Sequence[Any]], result: Any, *, quiet: bool
+    folder: Path,
+    trials: Sequence[Any],
+    findings: Sequence[Sequence[Any]],
+    result: Any,
+    named: Mapping[str, str],
+    *,
+    quiet: bool,
 ) -> None:
     """Write all trials, and print them with the lines to add."""
     tried = [trial.model_dump(mode="json") for trial in trials]
@@ -104,5 +112,5 @@ def _write_trials(
     if missing := [lack.record for trial in trials if trial.helps for lack in trial.missing]:
         write_lines(folder / "missing.jsonl", map(json_line, missing))
     if not quiet:
-        for line in shown_trials(trials, findings, result):
+        for line in shown_trials(trials, findings, result, named):
             echo(line)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
 
@@ -19,21 +19,19 @@ from tod_bias.perturb.neural import NeuralAxis
 from tod_bias.report.console import echo
 
 
-def load_rewriting(options: TermOptions, axis: str, model: str | None, protected: Sequence[str]) -> Axis:
+def load_rewriting(options: TermOptions, axis: str, model: str | None) -> Axis:
     """Return the axis that rewrites the text.
 
     Args:
         options: name lexicons.
         axis: by name.
         model: checkpoint of a neural perturber; None for rules.
-        protected: phrases that are never rewritten.
 
     Raises:
         TodBiasError: the axis is unknown, or an option is invalid.
     """
-    lexicon = lexicons(options, [axis]).get(axis)
     check_used([axis], {"model": model})
-    return load_axis(axis, model=model, lexicon=lexicon, protected=protected)
+    return load_axis(axis, model=model, lexicon=lexicons(options, [axis]).get(axis))
 
 
 def rewrite_file(axis: Axis, file: Path | None, out: Path | None, groups: tuple[str, str], *, quiet: bool) -> None:

@@ -168,18 +168,28 @@ class RecommenderError(TodBiasError):
 
 
 def shortened(text: str, most: int = 600) -> str:
-    """Return a text as one line of ``most`` characters; a longer text keeps its beginning and its end, which usually
-    holds the advice.
+    """Return a text as one line of at most ``most`` characters; a longer text keeps its beginning and its end, which
+    usually holds the advice. A word that is cut is left out, unless it is most of what is kept.
 
     >>> shortened("a" * 50 + " then b", 20)
     'aaaaaaaaaaa … then b'
+    >>> shortened("please have your proof of purchase ready", 22)
+    'please have … ready'
     """
     line = " ".join(text[: 20 * most].split())
     if len(text) <= 20 * most and len(line) <= most:
         return line
     tail = most // 3
-    end = " ".join(text[-20 * most :].split())[-tail:].lstrip()
-    return f"{line[: most - tail - 3]} … {end}"
+    begin, cut = line[: most - tail - 3], line[most - tail - 3 : most - tail - 2]
+    whole, _, part = begin.rpartition(" ")
+    if cut.strip() and 2 * len(part) < len(begin):
+        begin = whole
+    last = " ".join(text[-20 * most :].split())
+    end = last[-tail:]
+    part, _, whole = end.partition(" ")
+    if last[-tail - 1 : -tail].strip() and 2 * len(part) < len(end) and whole:
+        end = whole
+    return f"{begin.rstrip()} … {end.lstrip()}"
 
 
 def user_place(error: BaseException) -> str:

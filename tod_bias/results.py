@@ -237,7 +237,7 @@ class Terms(Record):
     """Number of terms that contain the word."""
 
     @property
-    def may_speak(self) -> bool:
+    def generalizes(self) -> bool:
         """True if a gap with these terms may be claimed of the group."""
         is_even = self.largest_share is None or self.largest_share <= MOST_OF_A_TERM
         return self.effective is not None and self.effective >= ENOUGH_TERMS - 1e-9 and is_even
@@ -280,7 +280,7 @@ class Group(Named, Attributed):
     @property
     def may_be_claimed(self) -> bool:
         """True if the gap, if it is shown, generalises from the terms of the run to the group."""
-        return not self.gap.is_of_terms_only and self.terms is not None and self.terms.may_speak
+        return not self.gap.is_of_terms_only and self.terms is not None and self.terms.generalizes
 
     def claim(self, gap: Estimate, *, is_controlled: bool = False) -> Estimate | None:
         """Return the gap if it is shown, and beyond the placebo on the same side if a claim takes that; else None."""

@@ -109,7 +109,9 @@ def _may_name(text: str, lower: str) -> bool:
 def _last(match: re.Match[str], text: str) -> str:
     """The last name behind a first one, where the second word is one."""
     first, last = match["first"], match["last"] or ""
-    if not last or last.lower() in listed("not last") or last.lower() in listed("things"):
+    if not last or last.lower() in listed("not last"):
+        return ""
+    if last.lower() in listed("things") and not _is_introduced(match):
         return ""
     if first[0].isupper() and last[0].isupper():
         return last
@@ -117,6 +119,11 @@ def _last(match: re.Match[str], text: str) -> str:
     if not last.isupper() and last[0].islower() and known is not None:
         return last if not known.word or _ends(match.end("last"), text) else ""
     return ""
+
+
+def _is_introduced(match: re.Match[str]) -> bool:
+    """True for a last name that is also a thing, such as Hill or Park, behind "my name is"."""
+    return match.re is _SURE and match["last"][0].isupper() and match["last"].lower() in by_last()
 
 
 def _ends(place: int, text: str) -> bool:
@@ -186,8 +193,8 @@ def _is_companion(match: re.Match[str], text: str) -> bool:
     first = by_first().get(match["first"].lower())
     if first is None or first.word or not match["first"][0].isupper() or text.isupper():
         return False
-    if match["last"] and match["last"][0].isupper() and not is_last_name(match["last"]):
-        return match["last"].lower() in listed("not last")
+    if match["last"] and match["last"][0].isupper() and not (_last(match, text) and is_last_name(match["last"])):
+        return match["last"].lower() in listed("not last")  # "for Emily Please", not "for Maria Street"
     rest = text[match.end("first") :]
     return not re.match(r"['’]s\b", rest) or bool(re.match(rf"['’]s\s+(?:{_BELONGINGS})\b", rest))
 

@@ -5,18 +5,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tod_bias.audit.affected import Affected, exact_half
+from tod_bias.audit.claimed_rows import ClaimedRows, of_dialogues
 from tod_bias.audit.claims import (
+    APART,
+    BEYOND,
+    EFFECTS,
+    GAPS,
     NOT_BEYOND_PLACEBO,
+    OF_THESE_TERMS,
     OTHER_TERMS,
     OTHER_TESTS,
+    PAIRS,
+    REFERENCES,
     TERMS,
     TESTS,
-    Affected,
-    AxisDraft,
-    RowSet,
-    exact_half,
+    Claims,
     judge,
-    of_dialogues,
 )
 from tod_bias.audit.contrasts import largest_effect
 from tod_bias.results import (
@@ -46,7 +51,7 @@ def rows(t, *, enough=True, names=NAMES, error=0.1, freedom=20.0):
     estimates = RowEstimates(values, errors, np.full(len(names), freedom), covariance)
     over = np.full(len(names), enough)
     p = np.array([p_value(value, error, freedom) for value in values])
-    return RowSet(tuple(names), estimates, over, p, False, ((Affected(50, 100),),) * len(names))
+    return ClaimedRows(tuple(names), estimates, over, p, False, ((Affected(50, 100),),) * len(names))
 
 
 def draft(t=5.0, *, t_terms_only=8.0, beyond=None, beyond_terms_only=None, facts=ENOUGH, enough=True, **options):
@@ -57,20 +62,20 @@ def draft(t=5.0, *, t_terms_only=8.0, beyond=None, beyond_terms_only=None, facts
         groups={name: Group() for name in NAMES},
         pairs={"man>woman": Gap()},
     )
-    return AxisDraft(
-        result,
-        gaps=rows(t, enough=enough),
-        references=nothing,
-        pairs=rows(t, enough=enough, names=("man>woman",)),
-        beyond=None if beyond is None else rows(beyond),
-        of_terms_only=rows(t_terms_only, enough=False),
-        beyond_of_terms_only=None if beyond is None else rows(beyond_terms_only or beyond, enough=False),
-        apart=nothing,
-        apart_of_terms_only=nothing,
-        effects=nothing,
-        facts=dict.fromkeys(NAMES, facts),
-        **options,
-    )
+    known = {
+        GAPS: rows(t, enough=enough),
+        PAIRS: rows(t, enough=enough, names=("man>woman",)),
+        GAPS + OF_THESE_TERMS: rows(t_terms_only, enough=False),
+        **dict.fromkeys((REFERENCES, EFFECTS, APART, APART + OF_THESE_TERMS), nothing),
+    }
+    if beyond is not None:
+        known |= {BEYOND: rows(beyond), BEYOND + OF_THESE_TERMS: rows(beyond_terms_only or beyond, enough=False)}
+    return Claims(result, known, dict.fromkeys(NAMES, facts), **options)
+
+
+def with_apart(made, t):
+    """The same with rows of groups apart from the others."""
+    return replace(made, rows={**made.rows, APART: rows(t), APART + OF_THESE_TERMS: rows(t)})
 
 
 @pytest.mark.parametrize(
@@ -107,7 +112,7 @@ def test_the_p_value_beside_a_verdict_decides_it():
 
 @pytest.mark.parametrize(("made", "p"), [(draft(), "gap"), (draft(facts=FEW, enough=False), "terms_only")])
 def test_a_difference_names_a_group_whose_claim_is_shown(made, p):
-    result, _ = judge([replace(made, apart=rows(0.5), apart_of_terms_only=rows(0.5)), draft(0.5)], [], alpha=0.05)
+    result, _ = judge([with_apart(made, 0.5), draft(0.5)], [], alpha=0.05)
     ((name, effect),) = result.apart.items()
     gap = getattr(result.groups[name], p)
     assert result.smallest == [name]

@@ -67,7 +67,7 @@ def test_a_run_read_back_says_what_it_said(folders):
     saved = FinishedRun.read(folders / "curt")
     inference = Inference(resamples=50, permutations=200)
     for name, table in saved.axes["gender"].tables.items():
-        found = AxisEstimates(table, metric(name), saved.result.stages, inference).draft().result
+        found = AxisEstimates(table, metric(name), saved.result.stages, inference).claims().result
         said = saved.result.axes["gender"][name]
         for key in ("original", "contributions", "artefact", "arms", "terms", "spread"):
             assert getattr(found, key) == getattr(said, key)

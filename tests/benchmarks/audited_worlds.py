@@ -134,5 +134,5 @@ def audit(
 ) -> list[AxisResult]:
     """What is said of several axes in one run."""
     inference = Inference(resamples=resamples, permutations=permutations, seed=seed)
-    drafts = [AxisEstimates(table, METRIC, STAGES, inference).draft() for table in tables]
+    drafts = [AxisEstimates(table, METRIC, STAGES, inference).claims() for table in tables]
     return judge(drafts, [], alpha=0.05, margin=margin, seed=seed)

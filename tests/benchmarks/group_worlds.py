@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse, stats
 
-from tod_bias.audit.claims import RowSet, blocks_of
+from tod_bias.audit.claimed_rows import ClaimedRows, blocks_of
 from tod_bias.statistics.clusters import Clusters
 from tod_bias.statistics.group_model import GroupDesign, GroupFit
 from tod_bias.statistics.settings import Inference
@@ -297,7 +297,7 @@ CROSSED: dict[str, Crossed] = {
 class Judged:
     """What is said of one sample."""
 
-    rows: RowSet
+    rows: ClaimedRows
     p: np.ndarray
     """(groups,) simultaneous; 1 where a row is of these terms only, which is no claim."""
     covers: bool
@@ -351,7 +351,7 @@ def judged_rows(drawn: Drawn, fit: GroupFit, contrasts: Mapping[str, np.ndarray]
     """Contrasts of the groups, as an audit claims them."""
     known = np.nan_to_num(drawn.values)
     differs = np.abs(known - known[:, :1]).max(axis=1) > 0
-    rows = RowSet.of(fit, differs, contrasts, Inference(permutations=1000))
+    rows = ClaimedRows.of(fit, differs, contrasts, Inference(permutations=1000))
     family = Family(blocks_of([rows], 0))
     estimates = rows.estimates(family)
     over = rows.over_terms

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from group_worlds import dealt
 
-from tod_bias.audit.claims import RowSet, blocks_of
+from tod_bias.audit.claimed_rows import ClaimedRows, blocks_of
 from tod_bias.statistics.group_model import GroupDesign
 from tod_bias.statistics.settings import Inference
 from tod_bias.statistics.simultaneous import Family
@@ -69,7 +69,7 @@ def claims(
     values = drawn(rng, terms, number, world)
     contrasts = {str(group): np.eye(groups)[group] - 1 / groups for group in range(groups)}
     differs = values.max(axis=1) != values.min(axis=1)
-    rows = RowSet.of(design.fit(values), differs, contrasts, Inference(permutations=1000))
+    rows = ClaimedRows.of(design.fit(values), differs, contrasts, Inference(permutations=1000))
     family = Family(blocks_of([rows], 0))
     smallest = min((family.adjusted(float(p)) for p in rows.p if not np.isnan(p)), default=1.0)
     detectable = float(np.median([rows.detectable(row, family) for row in range(groups)]))

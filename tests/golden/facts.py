@@ -40,7 +40,7 @@ ZERO = 1e-11
 """What is smaller is the rounding error of a sum."""
 TOLERANCE = 1e-9
 """A change of the ninth digit is seen; ten digits are kept, so rounding is not."""
-ITERATED = 1e-7
+ITERATED = 1e-6
 """Of associations: scikit-learn's support vectors are found by iteration, which ends elsewhere on another processor."""
 WIDTH = 120
 MOST_GROUPS = 4

@@ -170,6 +170,7 @@ def test_what_is_read_twice_is_no_pipe(tmp_path, monkeypatch, command):
 def test_a_long_error_keeps_its_beginning_and_its_end():
     assert shortened("short\n one") == "short one"
     assert shortened("a" * 50 + " then b", 20) == "aaaaaaaaaaa … then b"
+    assert shortened("says “please have proof of purchase ready”", 30) == "says “please have … ready”"
     long = shortened("begin " + "x " * 10_000_000 + "end")
     assert len(long) <= 600
     assert (long[:5], long[-3:]) == ("begin", "end")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tod_bias.audit.checks import checked_order, why_all_fail, why_lacking, why_unmeasured
-from tod_bias.audit.claims import AxisDraft, Further, judge
+from tod_bias.audit.claims import Claims, Further, judge
 from tod_bias.audit.design import CounterfactualDesign, design_counterfactuals
 from tod_bias.audit.estimates import AxisEstimates
 from tod_bias.audit.findings import findings_of
@@ -40,7 +40,7 @@ from tod_bias.systems.saved_responses import SavedResponses
 
 _PATIENCE = 3.0
 """Seconds after which estimates show how far they are: gaps of few groups take less."""
-Drafts = dict[str, dict[str, AxisDraft]]
+ClaimsByAxis = dict[str, dict[str, Claims]]
 """Axis to metric to estimates."""
 
 
@@ -74,9 +74,9 @@ def analyse(
     )
     failed = {axis: outputs.turns.failures(axis) for axis in outputs.axes}
     with progress_bar(pairs, "estimating gaps", show=show_progress, after=_PATIENCE) as bar:
-        metrics, drafts, undefined = _measured(outputs, measured, measures, config, failed, order, inference, bar)
+        metrics, claims, undefined = _measured(outputs, measured, measures, config, failed, order, inference, bar)
     failures = {**outputs.failures, **measured.failures, **undefined}
-    axes = _with_verdicts(drafts, inference, options.margin, measured.further)
+    axes = _with_verdicts(claims, inference, options.margin, measured.further)
     is_recorded = outputs.executor.responses is not None
     result = AuditResult(
         config=config,
@@ -132,33 +132,33 @@ def _measured(
     order: Sequence[str],
     inference: Inference,
     bar: Bar,
-) -> tuple[list[Metric], Drafts, dict[str, TodBiasError]]:
+) -> tuple[list[Metric], ClaimsByAxis, dict[str, TodBiasError]]:
     """Return the metrics that measure something, their estimates, and the metrics without a value, by axis.
 
     Raises:
         TodBiasError: no metric has a value on any axis.
     """
     metrics = [*measures.metrics, *measured.events]
-    drafts, undefined = _drafts(outputs, measured, metrics, order, inference, bar)
-    if not drafts:
-        raise next(iter((outputs.failures | undefined).values()))
-    drafts = _untested(drafts, outputs, metrics, failed, config, is_default=measures.is_default)
+    claims, undefined = _estimated(outputs, measured, metrics, order, inference, bar)
+    if not claims:
+        raise next(iter({**outputs.failures, **undefined}.values()))
+    claims = _untested(claims, outputs, metrics, failed, config, is_default=measures.is_default)
     if not measures.is_default:
-        return metrics, drafts, undefined
-    metrics = _fitting(metrics, drafts)
-    return metrics, _of_metrics(metrics, drafts), {}
+        return metrics, claims, undefined
+    metrics = _fitting(metrics, claims)
+    return metrics, _of_metrics(metrics, claims), {}
 
 
-def _drafts(
+def _estimated(
     outputs: Outputs,
     measured: MeasuredAxes,
     metrics: Sequence[Metric],
     order: Sequence[str],
     inference: Inference,
     bar: Bar,
-) -> tuple[Drafts, dict[str, TodBiasError]]:
+) -> tuple[ClaimsByAxis, dict[str, TodBiasError]]:
     """Axis to metric to estimates; and, by axis, metrics that have no value there."""
-    drafts: Drafts = {}
+    claims: ClaimsByAxis = {}
     failures: dict[str, TodBiasError] = {}
     for axis, turns in measured.axes.items():
         axis_inference = replace(inference, seed=inference.seed_of(axis))
@@ -175,51 +175,51 @@ def _drafts(
                 failures[f"{axis}, {metric.name}"] = MetricError(f"axis {axis}: {lacking or why}")
             else:
                 estimates = AxisEstimates(table, metric, order, axis_inference)
-                drafts.setdefault(axis, {})[metric.name] = estimates.draft(bar.advance)
-    return drafts, failures
+                claims.setdefault(axis, {})[metric.name] = estimates.claims(bar.advance)
+    return claims, failures
 
 
 def _untested(
-    drafts: Drafts,
+    claims: ClaimsByAxis,
     outputs: Outputs,
     metrics: Sequence[Metric],
     failed: Mapping[str, Mapping[str, FailedTurns]],
     config: AuditConfig,
     *,
     is_default: bool,
-) -> Drafts:
+) -> ClaimsByAxis:
     """Remove the tests of metrics that may claim nothing.
 
     This removes metrics that measure nothing, and disagreement with the twin: the original's own group cannot disagree,
     so groups that are served alike have unequal gaps. Disagreement is tested only if it was requested and there is a
     placebo, because any rewording causes some.
     """
-    is_without = is_default or PLACEBO not in drafts
+    is_without = is_default or PLACEBO not in claims
     bare = {metric.name for metric in metrics if metric.counterfactual} if is_without else set()
     allowed = MAX_FAILURES if config.run.max_failures is None else config.run.max_failures
     by_name = {metric.name: metric for metric in metrics}
-    changed: Drafts = {}
-    for axis, by_metric in drafts.items():
+    changed: ClaimsByAxis = {}
+    for axis, by_metric in claims.items():
         changed[axis] = {}
         all_fail = why_all_fail(failed.get(axis, {}), allowed)
-        for name, draft in by_metric.items():
+        for name, of_metric in by_metric.items():
             if seen := outputs.seen.get(axis):
-                original = draft.result.original.value
+                original = of_metric.result.original.value
                 if why := all_fail or why_unmeasured(by_name[name], seen, original):
-                    draft = draft.untested(unmeasured=why)
-            is_bare = name in bare or (by_name[name].takes_majority and draft.needs_placebo)
-            changed[axis][name] = draft.untested() if is_bare and axis != PLACEBO else draft
+                    of_metric = of_metric.untested(unmeasured=why)
+            is_bare = name in bare or (by_name[name].takes_majority and of_metric.needs_placebo)
+            changed[axis][name] = of_metric.untested() if is_bare and axis != PLACEBO else of_metric
     return changed
 
 
-def _fitting(metrics: Sequence[Metric], drafts: Drafts) -> list[Metric]:
+def _fitting(metrics: Sequence[Metric], claims: ClaimsByAxis) -> list[Metric]:
     """Return the default metrics that measure something: on every axis, and events on any axis.
 
     If none does, those with a value are returned, because their reasons explain why nothing is measured.
     """
 
     def fits(metric: Metric, *, measuring: bool = True) -> bool:
-        known = [some[metric.name].result if metric.name in some else None for some in drafts.values()]
+        known = [some[metric.name].result if metric.name in some else None for some in claims.values()]
         fit = [result is not None and not (measuring and result.unmeasured) for result in known]
         return any(fit) if metric.equal_denominators else all(fit)
 
@@ -227,30 +227,30 @@ def _fitting(metrics: Sequence[Metric], drafts: Drafts) -> list[Metric]:
     return measured or [metric for metric in metrics if fits(metric, measuring=False)]
 
 
-def _of_metrics(metrics: Sequence[Metric], drafts: Drafts) -> Drafts:
+def _of_metrics(metrics: Sequence[Metric], claims: ClaimsByAxis) -> ClaimsByAxis:
     return {
         axis: {metric.name: by_name[metric.name] for metric in metrics if metric.name in by_name}
-        for axis, by_name in drafts.items()
+        for axis, by_name in claims.items()
     }
 
 
 def _with_verdicts(
-    drafts: Drafts, inference: Inference, margin: float | None, further: Further
+    claims: ClaimsByAxis, inference: Inference, margin: float | None, further: Further
 ) -> dict[str, dict[str, AxisResult]]:
     """Axis to metric to result, with verdicts."""
-    names = [(axis, name) for axis, by_metric in drafts.items() for name in by_metric]
+    names = [(axis, name) for axis, by_metric in claims.items() for name in by_metric]
     claiming = [key for key in names if key[0] != PLACEBO]
     placebos = [key for key in names if key[0] == PLACEBO]
     results = judge(
-        [drafts[axis][name] for axis, name in claiming],
-        [drafts[axis][name] for axis, name in placebos],
+        [claims[axis][name] for axis, name in claiming],
+        [claims[axis][name] for axis, name in placebos],
         alpha=1 - inference.level,
         margin=margin,
         seed=inference.seed,
         further=further,
     )
     by_key = dict(zip([*claiming, *placebos], results, strict=True))
-    return {axis: {name: by_key[axis, name] for name in by_metric} for axis, by_metric in drafts.items()}
+    return {axis: {name: by_key[axis, name] for name in by_metric} for axis, by_metric in claims.items()}
 
 
 def _corpus(outputs: Outputs, measured: MeasuredAxes, design: CounterfactualDesign, config: AuditConfig) -> CorpusInfo:

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tod_bias.audit.affected import Affected, counted, counted_terms
 from tod_bias.audit.arm_sums import ArmSums
 from tod_bias.audit.changes import with_findings
 from tod_bias.audit.checks import DERIVED_KINDS, scored_by
-from tod_bias.audit.claims import Affected, RowSet, are_enough, counted, counted_terms, of_dialogues, plain_rows
+from tod_bias.audit.claimed_rows import ClaimedRows, are_enough, of_dialogues, plain_rows
 from tod_bias.audit.contrasts import POOLED, AuditContrasts, largest_effect, pseudo_values
 from tod_bias.audit.estimates import GroupRows, mean_estimate, shares_of
 from tod_bias.audit.tested_changes import ChangeRows, tested_changes
@@ -567,7 +568,7 @@ class AxisDifference:
     def _wanted(self) -> list[str]:
         return [POOLED, *shares_of(self._stages)]
 
-    def _whole(self, groups: GroupRows, values: Mapping[str, np.ndarray]) -> RowSet:
+    def _whole(self, groups: GroupRows, values: Mapping[str, np.ndarray]) -> ClaimedRows:
         """Means over dialogues, of all counterfactuals together."""
         rows, over = groups.whole_rows(
             values,

@@ -20,9 +20,8 @@ share of variance that is due to sampling. More samples reduce this share, and m
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -41,10 +40,6 @@ from tod_bias.metrics.metric import Metric
 from tod_bias.statistics.clusters import Clusters
 from tod_bias.statistics.group_model import GroupDesign
 from tod_bias.statistics.resampling import BLOCK
-
-if TYPE_CHECKING:
-    from tod_bias.statistics.group_model import GroupDesign
-
 
 POOLED = "disparity"
 """The contrast q(N) − q(∅)."""
@@ -92,66 +87,58 @@ class ScoreScale:
         return self.sign * scores / self.original
 
 
+@dataclass(frozen=True)
 class Contrasts:
-    """Values of each dialogue in every group, for one axis and metric, or for a change between two runs.
+    """Values of each dialogue in every group, for one axis and metric, or for a change between two runs."""
 
-    Args:
-        designs: which dialogues have which groups, and by which terms: of the groups alone, and with the reference
-            variants as further groups.
-        groups: names of the groups, then of the reference variants.
-        values: contrast to (dialogues, groups) values.
-        scores: (dialogues, groups), on the metric's own scale with no stage replaced.
-        ends: (dialogues, groups, 2, statistics), the sums with no stage replaced and with all.
-        beyond: (dialogues, groups) of the disparity beyond the placebo's; None without a placebo.
-        drawn: the stages' shares by pair of orders, of each run whose orders are drawn.
-    """
-
-    def __init__(
-        self,
-        designs: tuple[GroupDesign, GroupDesign],
-        groups: Sequence[str],
-        values: Mapping[str, np.ndarray],
-        scores: np.ndarray,
-        ends: np.ndarray,
-        beyond: tuple[GroupDesign, np.ndarray] | None = None,
-        drawn: Sequence[DrawnShares] = (),
-    ) -> None:
-        self.design, self.with_references = designs
-        self.groups = tuple(groups)
-        self.values = values
-        self.scores = scores
-        self._ends = ends
-        self.beyond = beyond
-        self.drawn = tuple(drawn)
-        self.largest_score, self.most = 1.0, 1.0
-        """The largest effect that a dialogue can have (:func:`largest_effect`): on a score, and on a value."""
-        self.differs = (ends[:, :, 0] != ends[:, :, 1]).any(axis=(1, 2))
-        """(dialogues,) whether any group of a dialogue is served otherwise than by the twin."""
+    design: GroupDesign
+    """Which dialogues have which groups, and by which terms."""
+    with_references: GroupDesign
+    """The same with the reference variants as further groups."""
+    groups: tuple[str, ...]
+    """Names of the groups, then of the reference variants."""
+    values: Mapping[str, np.ndarray]
+    """Contrast to (dialogues, groups) values."""
+    scores: np.ndarray
+    """(dialogues, groups), on the metric's own scale with no stage replaced."""
+    ends: np.ndarray
+    """(dialogues, groups, 2, statistics), the sums with no stage replaced and with all."""
+    differs: np.ndarray
+    """(dialogues,) whether any group of a dialogue is served otherwise than by the twin; of a change, otherwise than in
+    the other run."""
+    largest_score: float
+    """The largest effect that a dialogue can have on a score (:func:`largest_effect`)."""
+    most: float
+    """The largest effect that a dialogue can have on a value."""
+    beyond: tuple[GroupDesign, np.ndarray] | None = None
+    """(dialogues, groups) of the disparity beyond the placebo's, with its design; None without a placebo."""
+    drawn: tuple[DrawnShares, ...] = ()
+    """The stages' shares by pair of orders, of each run whose orders are drawn."""
 
     def less(self, other: Contrasts) -> Contrasts:
         """The change from another run on the same counterfactuals, in the contrasts that both have."""
-        change = self._combined(other, 1.0, -1.0)
-        change.differs = (self._ends != other._ends).any(axis=(1, 2, 3))
-        return change
+        return self._combined(other, 1.0, -1.0, (self.ends != other.ends).any(axis=(1, 2, 3)))
 
     def mean_with(self, other: Contrasts) -> Contrasts:
         """The mean of both runs."""
-        return self._combined(other, 0.5, 0.5)
+        return self._combined(other, 0.5, 0.5, self.differs | other.differs)
 
-    def _combined(self, other: Contrasts, weight: float, others: float) -> Contrasts:
-        designs = self.design, self.with_references
+    def _combined(self, other: Contrasts, weight: float, others: float, differs: np.ndarray) -> Contrasts:
         values = {
             name: weight * value + others * other.values[name]
             for name, value in self.values.items()
             if name in other.values
         }
-        scores = weight * self.scores + others * other.scores
-        drawn = [*(some.times(weight) for some in self.drawn), *(some.times(others) for some in other.drawn)]
-        mean = Contrasts(designs, self.groups, values, scores, self._ends, drawn=drawn)
-        mean.differs = self.differs | other.differs
-        mean.largest_score = max(self.largest_score, other.largest_score)
-        mean.most = max(self.most, other.most)
-        return mean
+        return replace(
+            self,
+            values=values,
+            scores=weight * self.scores + others * other.scores,
+            differs=differs,
+            largest_score=max(self.largest_score, other.largest_score),
+            most=max(self.most, other.most),
+            beyond=None,
+            drawn=(*(some.times(weight) for some in self.drawn), *(some.times(others) for some in other.drawn)),
+        )
 
 
 def largest_effect(metric: Metric, *sums: np.ndarray) -> float:
@@ -307,21 +294,31 @@ class AuditContrasts:
         full = self._design(has, kinds)
         design = self._design(of_groups, kinds) if references else full
         beyond = self._beyond(has, values[POOLED], kinds)
-        made = Contrasts((design, full), names, values, scores, ends, beyond, self._drawn_shares(drawn))
-        made.largest_score = largest_effect(self._metric, self._table.original, ends[has][:, 0])
-        made.most = 1.0 if self.scale.is_ratio else made.largest_score
-        return made
+        largest_score = largest_effect(self._metric, self._table.original, ends[has][:, 0])
+        return Contrasts(
+            design=design,
+            with_references=full,
+            groups=tuple(names),
+            values=values,
+            scores=scores,
+            ends=ends,
+            differs=(ends[:, :, 0] != ends[:, :, 1]).any(axis=(1, 2)),
+            largest_score=largest_score,
+            most=1.0 if self.scale.is_ratio else largest_score,
+            beyond=beyond,
+            drawn=self._drawn_shares(drawn),
+        )
 
     def _design(self, has: np.ndarray, kinds: Sequence[Clusters]) -> GroupDesign:
         """Return the design of (dialogues, groups); metrics that score the same dialogues share one."""
         return group_design(self._variants, has, kinds)
 
-    def _drawn_shares(self, by_group: Mapping[str, np.ndarray]) -> list[DrawnShares]:
+    def _drawn_shares(self, by_group: Mapping[str, np.ndarray]) -> tuple[DrawnShares, ...]:
         if not by_group:
-            return []
+            return ()
         mean = self._arms.mean(axis=0)
         whole = {stage: self.scale.values(weights @ mean) for stage, weights in self._drawn_weights.items()}
-        return [DrawnShares(by_group, whole)]
+        return (DrawnShares(by_group, whole),)
 
     def _sums(self, place: int, name: str) -> tuple[np.ndarray, np.ndarray]:
         variants = self._variants

@@ -22,7 +22,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, combinations, permutations
@@ -32,7 +31,8 @@ import numpy as np
 from scipy import sparse
 
 from tod_bias.audit.arm_sums import ArmSums
-from tod_bias.audit.claims import AxisDraft, RowSet, are_enough, largest_share, smallest_set
+from tod_bias.audit.claimed_rows import ClaimedRows, are_enough
+from tod_bias.audit.claims import APART, BEYOND, EFFECTS, GAPS, OF_THESE_TERMS, PAIRS, REFERENCES, Claims, smallest_set
 from tod_bias.audit.contrasts import POOLED, UNATTRIBUTED, AuditContrasts, Contrasts, kinds_of_clusters
 from tod_bias.audit.orders import matters, with_orders
 from tod_bias.audit.repair import repair_of
@@ -295,14 +295,23 @@ class GroupRows:
         contrasts: what each dialogue has in every group.
         groups: how many of the contrasts' groups are groups of the axis; the others are reference variants.
         inference: level, flips, seed.
+        over_clusters: True if clusters of dialogues are a sample, where they are enough.
+        fits: contrast to the model of its values, if they are estimated already.
     """
 
-    def __init__(self, contrasts: Contrasts, groups: int, inference: Inference) -> None:
+    def __init__(
+        self,
+        contrasts: Contrasts,
+        groups: int,
+        inference: Inference,
+        *,
+        over_clusters: bool = True,
+        fits: Mapping[str, GroupFit] | None = None,
+    ) -> None:
         self.contrasts = contrasts
         self.inference = inference
-        self.over_clusters = True
-        """True if clusters of dialogues are a sample, where they are enough."""
-        self.fits: dict[str, GroupFit] = {name: contrasts.design.fit(some) for name, some in contrasts.values.items()}
+        self.over_clusters = over_clusters
+        self.fits = fits or {name: contrasts.design.fit(some) for name, some in contrasts.values.items()}
         self.fit = self.fits[POOLED]
         self.number = groups
         has = contrasts.with_references.has
@@ -333,13 +342,15 @@ class GroupRows:
             contrast[self.compared] -= sum(weights.values()) / len(self.compared)
         return contrast
 
-    def set_of(self, rows: Mapping[str, np.ndarray], *, over: bool = True, joins: bool = True) -> RowSet:
+    def set_of(self, rows: Mapping[str, np.ndarray], *, over: bool = True, joins: bool = True) -> ClaimedRows:
         """Rows of groups that are claimed; ``joins`` is False for rows that are part of no family."""
         return self._rows(self.fit, rows, over=over, joins=joins)
 
-    def _rows(self, fit: GroupFit, rows: Mapping[str, np.ndarray], *, over: bool = True, joins: bool = True) -> RowSet:
+    def _rows(
+        self, fit: GroupFit, rows: Mapping[str, np.ndarray], *, over: bool = True, joins: bool = True
+    ) -> ClaimedRows:
         contrasts = self.contrasts
-        return RowSet.of(
+        return ClaimedRows.of(
             fit,
             contrasts.differs,
             rows,
@@ -357,11 +368,9 @@ class GroupRows:
         designs += [] if self.contrasts.beyond is None else [self.contrasts.beyond[0]]
         if not any(design.has_clusters for design in designs):
             return None
-        alike = copy(self)
-        alike.over_clusters = False
-        return alike
+        return GroupRows(self.contrasts, self.number, self.inference, over_clusters=False, fits=self.fits)
 
-    def reference_set(self) -> RowSet:
+    def reference_set(self) -> ClaimedRows:
         """The rows of the reference variants."""
         fit = self.reference_fits[POOLED]
         return self._rows(fit, self.reference_contrasts())
@@ -424,7 +433,7 @@ class GroupRows:
             for first, second in combinations(self.present, 2)
         }
 
-    def beyond_set(self, *, over: bool = True) -> RowSet | None:
+    def beyond_set(self, *, over: bool = True) -> ClaimedRows | None:
         """The gaps beyond the placebo's, of the groups; None without a placebo.
 
         Args:
@@ -596,26 +605,26 @@ class AxisEstimates:
         self._contrasts = self._maker.contrasts()
         self._groups = GroupRows(self._contrasts, len(self._variants.groups), inference)
 
-    def draft(self, advance: Callable[[], None] = lambda: None) -> AxisDraft:
+    def claims(self, advance: Callable[[], None] = lambda: None) -> Claims:
         """Everything but what needs the other axes; ``advance`` is called for every pair."""
         rows = self._groups
         gap_contrasts, pair_contrasts = rows.gap_contrasts(), rows.pair_contrasts()
         effects = self._effect_contrasts()
         sets = self._sets(rows, effects)
-        gaps, pairs, references = sets["gaps"], sets["pairs"], sets["references"]
+        gaps, pairs, references = sets[GAPS], sets[PAIRS], sets[REFERENCES]
         for _ in pair_contrasts:
             advance()
         smallest = self._smallest(gaps)
         apart = rows.apart_contrasts(self._named(smallest, gaps))
         reference_contrasts = rows.reference_contrasts()
         facts = {name: self._facts(name, gap_contrasts[name]) for name in gaps.names}
-        speak = {name: bool(gaps.over_terms[n]) and facts[name].may_speak for n, name in enumerate(gaps.names)}
+        generalizes = {n: bool(gaps.over_terms[place]) and facts[n].generalizes for place, n in enumerate(gaps.names)}
         are_samples = dict(zip(references.names, references.over_terms.tolist(), strict=True))
         result = self._result().model_copy(
             update={
                 "groups": {
-                    name: self._group(name, parts, over=speak[name], facts=facts[name])
-                    for name, parts in rows.attributed(gap_contrasts, speak, self._table.arms).items()
+                    name: self._group(name, parts, over=generalizes[name], facts=facts[name])
+                    for name, parts in rows.attributed(gap_contrasts, generalizes, self._table.arms).items()
                 },
                 "references": {
                     name: self._group(name, parts, over=False)
@@ -632,20 +641,19 @@ class AxisEstimates:
                 "terms": self._terms(gap_contrasts),
             }
         )
-        draft = AxisDraft(
+        claims = Claims(
             result,
-            **sets,
-            **self._apart(rows, apart, gaps),
+            sets | self._apart(rows, apart, gaps),
             facts=facts,
             needs_placebo=self._needs_placebo(),
             may_be_equal=self._may_be_equal(),
         )
         alike = rows.in_these_clusters
         if alike is None:
-            return draft
+            return claims
         sets = self._sets(alike, effects)
-        within = replace(draft, **sets, **self._apart(alike, apart, sets["gaps"]))
-        return replace(draft, in_these_clusters=within)
+        within = replace(claims, rows=sets | self._apart(alike, apart, sets[GAPS]))
+        return replace(claims, in_these_clusters=within)
 
     def _exchanged(self, rows: GroupRows) -> ExchangedRows | None:
         """Return the groups under exchanges within dialogues, in the order of the rows of gaps."""
@@ -667,8 +675,8 @@ class AxisEstimates:
         inference = self._inference
         return exchanged_terms(values, design.has[:, present], by_group, inference.permutations, inference.seed)
 
-    def _apart(self, rows: GroupRows, contrasts: Mapping[str, np.ndarray], gaps: RowSet) -> dict[str, Any]:
-        """Return the rows of the groups that a finding names, by field; exchanges tell of them what they tell of their
+    def _apart(self, rows: GroupRows, contrasts: Mapping[str, np.ndarray], gaps: ClaimedRows) -> dict[str, ClaimedRows]:
+        """Return the rows of the groups that a finding names, by kind; exchanges tell of them what they tell of their
         gaps from the mean of groups."""
         places = [gaps.names.index(name) for name in contrasts]
         exchanged, of_terms = (
@@ -676,24 +684,24 @@ class AxisEstimates:
         )
         apart = rows.set_of(contrasts, joins=False)
         return {
-            "apart": replace(apart, exchanged=exchanged, of_terms=of_terms),
-            "apart_of_terms_only": rows.set_of(contrasts, over=False, joins=False),
+            APART: replace(apart, exchanged=exchanged, of_terms=of_terms),
+            APART + OF_THESE_TERMS: rows.set_of(contrasts, over=False, joins=False),
         }
 
-    def _sets(self, rows: GroupRows, effects: Mapping[tuple[str, str], np.ndarray]) -> dict[str, Any]:
-        """Return the sets of rows of a draft, by field."""
+    def _sets(self, rows: GroupRows, effects: Mapping[tuple[str, str], np.ndarray]) -> dict[str, ClaimedRows]:
+        """Return the rows of all groups, by kind."""
         exchanged, of_terms = self._exchanged(rows), self._exchanged_terms(rows)
-        return {
-            "gaps": replace(rows.set_of(rows.gap_contrasts()), exchanged=exchanged, of_terms=of_terms),
-            "references": rows.reference_set(),
-            "pairs": rows.set_of(rows.pair_contrasts()),
-            "beyond": rows.beyond_set(),
-            "of_terms_only": replace(rows.set_of(rows.gap_contrasts(), over=False), exchanged=exchanged),
-            "beyond_of_terms_only": rows.beyond_set(over=False),
-            "effects": rows.set_of({f"{factor}/{level}": some for (factor, level), some in effects.items()}),
+        known = {
+            GAPS: replace(rows.set_of(rows.gap_contrasts()), exchanged=exchanged, of_terms=of_terms),
+            REFERENCES: rows.reference_set(),
+            PAIRS: rows.set_of(rows.pair_contrasts()),
+            GAPS + OF_THESE_TERMS: replace(rows.set_of(rows.gap_contrasts(), over=False), exchanged=exchanged),
+            EFFECTS: rows.set_of({f"{factor}/{level}": some for (factor, level), some in effects.items()}),
         }
+        beyond = {BEYOND: rows.beyond_set(), BEYOND + OF_THESE_TERMS: rows.beyond_set(over=False)}
+        return known | {kind: some for kind, some in beyond.items() if some is not None}
 
-    def _smallest(self, gaps: RowSet) -> list[str]:
+    def _smallest(self, gaps: ClaimedRows) -> list[str]:
         """Return the smallest set of groups that explains the difference between all groups.
 
         Of two groups, it is the one that is served worse, or the one for which the event happens more often.
@@ -704,7 +712,7 @@ class AxisEstimates:
             return [max(size_of, key=lambda name: side * size_of[name])]
         return smallest_set(gaps.names, [*size_of.values()], self._groups.differ)
 
-    def _named(self, smallest: Sequence[str], gaps: RowSet) -> list[str]:
+    def _named(self, smallest: Sequence[str], gaps: ClaimedRows) -> list[str]:
         """Return the groups that a finding names: the smallest set, or the others if it is served better than they."""
         size_of = dict(zip(gaps.names, gaps.rows.values.tolist(), strict=True))
         rest = [name for name in gaps.names if name not in smallest]
@@ -784,7 +792,7 @@ class AxisEstimates:
         members = design.has[:, np.flatnonzero(contrast)].all(axis=1)
         return Gap(dialogues=int(members.sum()))
 
-    def _widest(self, pairs: RowSet, contrasts: Mapping[str, np.ndarray]) -> Widest | None:
+    def _widest(self, pairs: ClaimedRows, contrasts: Mapping[str, np.ndarray]) -> Widest | None:
         """The two groups that are furthest apart."""
         if not pairs.names or np.isnan(pairs.rows.values).all():
             return None
@@ -829,7 +837,7 @@ class AxisEstimates:
             named.setdefault(factor, {})[level] = self._pair(contrast)
         return named
 
-    def _spread(self, gaps: RowSet) -> float | None:
+    def _spread(self, gaps: ClaimedRows) -> float | None:
         """Root mean square of the groups' gaps, less what noise adds to it."""
         if not gaps.names or np.isnan(gaps.rows.errors).any():
             return None
@@ -913,6 +921,28 @@ class AxisEstimates:
                     if dialogues
                 ]
         return sorted(known, key=lambda term: (-round(abs(term.contribution or 0.0), 9), term.term))[:TERMS_SHOWN]
+
+
+def largest_share(fit: GroupFit, contrast: np.ndarray, weights: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
+    """Share of a contrast that each term of a group accounts for.
+
+    Args:
+        fit: of the values.
+        contrast: (groups,).
+        weights: (units, terms) of the terms.
+
+    Returns:
+        (terms,) what each adds, and (terms,) the share of the contrast that goes if the term is left out.
+    """
+    adds = (fit.design.coefficients(contrast) * fit.values).sum(axis=1)
+    total = float(adds.sum())
+    if abs(total) < _TINY:
+        return np.zeros(0), np.zeros(0)
+    parts = weights.T @ adds
+    used = np.asarray(weights.sum(axis=0)).ravel() / max(1, fit.design.units)
+    # a term that every dialogue rests on leaves no dialogues without it: then all of the contrast goes with it
+    rest = np.where(used < 1 - 1e-9, (total - parts) / np.maximum(1 - used, 1e-9), 0.0)
+    return parts, 1 - rest / total
 
 
 def _shared_word(weights: sparse.csr_array, words: Sequence[frozenset[str]], groups: Counter[str]) -> SharedWord | None:

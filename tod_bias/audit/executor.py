@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -32,13 +32,13 @@ Chunks = Callable[[int], Iterable[Sequence[Chunk]]]
 """Function that returns all chunks, each split into about the given number of parts."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class ChunkResult:
     """Result of one chunk."""
 
-    rows: dict[str, ChunkRows] = field(default_factory=dict)
+    rows: Mapping[str, ChunkRows]
     """Rows by axis; an axis without dialogues is missing."""
-    parted: frozenset[str] = frozenset()
+    parted: frozenset[str]
     """Stages whose twins put out anything else in it."""
 
 
@@ -72,7 +72,7 @@ class ChunkRunner:
             by_axis: their variants.
             calls: by axis, whether the system is known to make calls.
         """
-        result = ChunkResult()
+        rows_by_axis: dict[str, ChunkRows] = {}
         has_calls = False
         for name, variants in executed(self.runner, by_axis, self.work.samples).items():
             if not variants:
@@ -81,9 +81,8 @@ class ChunkRunner:
             members = [membership(axis, selection, self.work.kinds) for selection in chunk[name]]
             rows = self._turn_rows.of(name, variants, members, calls=has_calls or bool(calls and calls.get(name)))
             has_calls = rows.has_calls
-            result.rows[name] = rows
-        result.parted = frozenset(self.runner.parted)
-        return result
+            rows_by_axis[name] = rows
+        return ChunkResult(rows_by_axis, frozenset(self.runner.parted))
 
 
 def membership(axis: Axis, selection: SelectedDialogue, kinds: Sequence[tuple[str, ClusterOf]] = ()) -> Membership:

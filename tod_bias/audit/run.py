@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,7 +113,7 @@ class Measures:
         return cls(scored, clusters, is_default, events), named
 
 
-@dataclass
+@dataclass(frozen=True)
 class Outputs:
     """Outputs of a system on all counterfactuals."""
 
@@ -121,17 +121,16 @@ class Outputs:
     """Stages, cost, and what is left out."""
     turns: Turns
     """One row per turn, counterfactual and arm."""
-    failures: dict[str, TodBiasError]
+    failures: Mapping[str, TodBiasError]
     """Axes without results, and why."""
-    axes: dict[str, AxisTurns] = field(default_factory=dict)
+    axes: Mapping[str, AxisTurns]
     """Axis to the sums of its turns by the run's metrics."""
-    seen: dict[str, Seen] = field(default_factory=dict)
+    seen: Mapping[str, Seen]
     """Axis to facts about whether anything is measured."""
-    has_outputs: bool = False
-    """True if any response was more than None."""
-    tokens: tuple[int, int] = (0, 0)
+    tokens: tuple[int, int]
     """Read and written by local models."""
-    started: float = field(default_factory=time.monotonic)
+    started: float
+    """Time at which the run began, by the clock of :func:`time.monotonic`."""
 
 
 def run(
@@ -168,33 +167,25 @@ def run(
     schemas = schema_of(executor.names, measures.metrics), variants_schema(name for name, _ in measures.clusters)
     arms: ArmDesign | None = executor.arms
     while arms is not None:
-        outputs = Outputs(
-            executor, Turns(arms, groups, schemas=schemas), failures=dict(design.failures), started=started
-        )
+        turns = Turns(arms, groups, schemas=schemas)
         work = Work(design.counterfactuals, measures.metrics, measures.clusters, options.samples, arms)
-        parted = _run_chunks(work, outputs, design, options, show_progress)
-        if not outputs.has_outputs:
-            raise StageError(f"{executor.last_stage}: returned None every time; expected texts, which are scored")
-        audited = [axis for axis in design.selected if axis in outputs.seen]
-        outputs.turns.keep(audited)
-        outputs.failures |= {
-            axis: StageError(f"axis {axis}: every dialogue lacks an output")
-            for axis in design.selected
-            if axis not in outputs.seen
-        }
-        outputs.axes = {axis: outputs.turns.sums(axis, measures.metrics) for axis in audited}
-        arms = _arms_after(arms, parted, outputs, measures.metrics)
-    outputs.tokens = _tokens_since(before, executor.generators)
-    return outputs
+        parted, seen = _run_chunks(work, executor, turns, design, options, show_progress)
+        axes = {axis: turns.sums(axis, measures.metrics) for axis in seen}
+        arms = _arms_after(arms, parted, axes, measures.metrics)
+    lacking = {
+        axis: StageError(f"axis {axis}: every dialogue lacks an output") for axis in design.selected if axis not in seen
+    }
+    tokens = _tokens_since(before, executor.generators)
+    return Outputs(executor, turns, {**design.failures, **lacking}, axes, seen, tokens, started)
 
 
 def _arms_after(
-    arms: ArmDesign, parted: Iterable[str], outputs: Outputs, metrics: Sequence[Metric]
+    arms: ArmDesign, parted: Iterable[str], axes: Mapping[str, AxisTurns], metrics: Sequence[Metric]
 ) -> ArmDesign | None:
     """The arms to run next; None where contributions follow from these."""
     if not arms.pairs:
         return arms.after(parted)
-    tables = [(turns.tables[metric.name], metric) for turns in outputs.axes.values() for metric in metrics]
+    tables = [(turns.tables[metric.name], metric) for turns in axes.values() for metric in metrics]
     return arms.with_more_pairs if any(more_orders_matter(table, metric) for table, metric in tables) else None
 
 
@@ -241,25 +232,43 @@ def _executor(
 
 
 def _run_chunks(
-    work: Work, outputs: Outputs, design: CounterfactualDesign, options: RunOptions, show_progress: bool
-) -> set[str]:
-    """Run all chunks, and write their rows; the stages whose twins put out anything else."""
+    work: Work,
+    executor: Executor,
+    turns: Turns,
+    design: CounterfactualDesign,
+    options: RunOptions,
+    show_progress: bool,
+) -> tuple[set[str], dict[str, Seen]]:
+    """Run all chunks, and write their rows.
+
+    Returns:
+        The stages whose twins put out anything else, and the facts that were seen of each axis with a dialogue.
+
+    Raises:
+        StageError: every response is None.
+    """
     parted: set[str] = set()
+    seen: dict[str, Seen] = {}
+    has_outputs = False
     total = sum(map(len, design.selected.values()))
     progress = progress_bar(total, "rewriting dialogues", show=show_progress and options.executor != "local")
     with resting_collector() as collect, progress as bar:
         arms = len(work.arms.arms)
         most = CHUNK if arms <= MANY_ARMS else max(1, ROWS // arms)
         parts = partial(chunks, design.dialogues, design.selected, options.samples, most=most)
-        for chunk, result in outputs.executor(work, parts):
+        for chunk, result in executor(work, parts):
             parted |= result.parted
             for axis, rows in result.rows.items():
-                outputs.turns.add(axis, rows.rows, rows.variants)
-                outputs.seen[axis] = outputs.seen.get(axis, Seen()) | rows.seen
-                outputs.has_outputs = outputs.has_outputs or rows.has_outputs
+                turns.add(axis, rows.rows, rows.variants)
+                seen[axis] = seen.get(axis, Seen()) | rows.seen
+                has_outputs = has_outputs or rows.has_outputs
             bar.advance(sum(map(len, chunk.values())))
             collect()
-    return parted
+    if not has_outputs:
+        raise StageError(f"{executor.last_stage}: returned None every time; expected texts, which are scored")
+    audited = [axis for axis in design.selected if axis in seen]
+    turns.keep(audited)
+    return parted, {axis: seen[axis] for axis in audited}
 
 
 def _tokens_since(before: Any, generators: Sequence[Generator]) -> tuple[int, int]:

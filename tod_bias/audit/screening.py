@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tod_bias.audit.claims import Further, are_enough
+from tod_bias.audit.claimed_rows import are_enough
+from tod_bias.audit.claims import Further
 from tod_bias.audit.contrasts import group_design, kinds_of_clusters
 from tod_bias.audit.event_sums import EventSums
 from tod_bias.audit.turns import AxisTurns

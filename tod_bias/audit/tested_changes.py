@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from tod_bias.audit.claims import RowSet, blocks_of
+from tod_bias.audit.claimed_rows import ClaimedRows, blocks_of
 from tod_bias.changes import Change, ChangeVerdict
 from tod_bias.metrics.metric import Better
 from tod_bias.results import (
@@ -36,8 +36,8 @@ CHANGED: Final = "changed"
 class ChangeRows:
     """Changes of one kind: of gaps, of parts, of scores."""
 
-    changes: RowSet
-    middles: RowSet | None
+    changes: ClaimedRows
+    middles: ClaimedRows | None
     """Means over both runs, which determine the side of 0 of a value; None for scores."""
     before: np.ndarray
     """(rows,)."""

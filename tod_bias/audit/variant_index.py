@@ -6,16 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from tod_bias.statistics.group_model import GroupDesign
 from tod_bias.statistics.term_families import FactorTerms
-
-if TYPE_CHECKING:
-    from tod_bias.statistics.group_model import GroupDesign
 
 
 class TermsByFactor(NamedTuple):

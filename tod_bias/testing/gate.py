@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from tod_bias.audit.claims import Affected, exact_half
+from tod_bias.audit.affected import Affected, exact_half
 from tod_bias.errors import TodBiasError, invalid
 from tod_bias.io.documents import read_yaml
 from tod_bias.metrics.events import event_of

@@ -55,13 +55,11 @@ from tod_bias.io.documents import read_yaml
 from tod_bias.io.hub import check_model
 from tod_bias.io.imports import PATTERN, import_object, importable
 from tod_bias.metrics.grade import Grade
-from tod_bias.perturb.guard import MODES, Guard, with_guards
 from tod_bias.systems.flow import FLOWS, Flow
 from tod_bias.systems.hosted import TIMEOUT
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import Stage
 from tod_bias.systems.stages.database import LookupDb
-from tod_bias.systems.stages.language_model import ApiCall, Response
 from tod_bias.systems.twin import Twin
 
 if TYPE_CHECKING:
@@ -219,6 +217,8 @@ def load_pipeline(
         generation=generation,
     )
     if file is None:
+        from tod_bias.systems.stages.language_model import ApiCall, Response
+
         call, response = api_call_model or model, response_model or model
         assert call is not None
         assert response is not None
@@ -343,6 +343,8 @@ def _agent_pipeline(file: AgentFile, path: Path) -> Pipeline:
 
 def _under_guards(pipeline: Pipeline, entries: Mapping[str, MatchEntry], path: Path) -> Pipeline:
     """Return an agent with some stages under guards."""
+    from tod_bias.perturb.guard import with_guards
+
     for name, entry in entries.items():
         where = f"{path}: stage {name!r}"
         if entry.guard is None or entry.axes is None:
@@ -476,6 +478,7 @@ def _guarded(name: str, entry: StageEntry | str, path: Path) -> Any:
     """Return the stage of an entry, under its guard if it has one."""
     if isinstance(entry, str) or entry.guard is None:
         return _build(name, entry, path)
+    from tod_bias.perturb.guard import MODES, Guard
 
     where = f"{path}: stage {name!r}: guard {entry.guard!r}"
     if entry.guard not in MODES:

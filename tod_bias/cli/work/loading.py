@@ -12,8 +12,6 @@ from tod_bias.dialogues.sampling import sample
 from tod_bias.pipelines import check_pipeline, load_pipeline
 from tod_bias.report.console import echo
 from tod_bias.systems.pipeline import STANDARD
-from tod_bias.worlds import load_world
-from tod_bias.worlds.systems import check_world_system, world_pipeline
 
 
 def load_dialogues(options: CorpusOptions, seed: int) -> tuple[Sequence[Any], Sequence[Any]]:
@@ -21,6 +19,8 @@ def load_dialogues(options: CorpusOptions, seed: int) -> tuple[Sequence[Any], Se
     check_datapath(options)
     whole: Sequence[Any]
     if isinstance(options, AuditedDialogues) and options.world is not None:
+        from tod_bias.worlds.loading import load_world
+
         world = load_world(options.world)
         whole = world.dialogues
         for reason, number in world.left_out.items():
@@ -43,6 +43,8 @@ def load_system(
         offline: True if no server may be asked for anything.
     """
     if world is not None:
+        from tod_bias.worlds.systems import world_pipeline
+
         url = system.model_url if isinstance(system, AuditedSystem) else None
         return world_pipeline(world, system.pipeline, url=url, model=system.model, offline=offline)
     spec, models = _named(corpus, system)
@@ -56,6 +58,8 @@ def check_system(corpus: str, system: SystemOptions, world: str | None = None) -
         The names of its stages.
     """
     if world is not None:
+        from tod_bias.worlds.systems import check_world_system
+
         return check_world_system(
             world, system.pipeline, system.model_url if isinstance(system, AuditedSystem) else None
         )

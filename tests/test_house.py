@@ -18,6 +18,7 @@ FLOORS = (
     ("tod_bias", "__main__", "attribute"),
     ("cli",),
     ("pytest_plugin",),
+    ("pytest_cases",),
     ("agents",),  # everything ParlAI; reached by name alone
     ("recommenders",),
     ("report",),  # renders what is below, and decides nothing

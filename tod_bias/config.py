@@ -549,16 +549,11 @@ class AuditConfig(Seeded):
         Raises:
             TodBiasError: the file cannot be read, or an option in it is unknown or invalid; names file and option.
         """
-        import yaml
-
-        from tod_bias.io.documents import read_yaml
+        from tod_bias.io.documents import read_settings
 
         path = Path(path)
         path = path / CONFIG_FILE if path.is_dir() else path
-        try:
-            content = read_yaml(path)
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise TodBiasError(f"{path}: cannot be read as a configuration: {shortened(str(error), 200)}") from error
+        content = read_settings(path, f"{path}: cannot be read as a configuration")
         if not isinstance(content, Mapping):
             raise TodBiasError(f"{path}: expected groups of options ({', '.join(cls.model_fields)}), got no mapping")
         for name, value in content.items():

@@ -6,6 +6,7 @@ line and exits with code 2.
 
 from __future__ import annotations
 
+import difflib
 import os
 import sysconfig
 import traceback
@@ -41,8 +42,6 @@ def meant(name: str, among: Iterable[str]) -> str:
     """``; did you mean 'x'?`` where something has nearly that name, is another word for it or ends or begins so, else
     nothing: for the end of a message.
     """
-    import difflib
-
     known = list(among)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
     close = close or [candidate for candidate in (_ALSO.get(name.lower()),) if candidate in known]

@@ -14,7 +14,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
-import numpy as np
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -863,9 +862,7 @@ class AuditResult(Record):
             if self._table is not None:
                 self._frame = self._table.frame()
             elif self._folder is not None:
-                import pandas as pd
-
-                self._frame = pd.read_parquet(self._folder / TURNS)
+                self._frame = _parquet(self._folder / TURNS)
             else:
                 raise AttributeError("this result holds no turns")
         return self._frame
@@ -881,9 +878,7 @@ class AuditResult(Record):
             return frame
         if self._folder is None:
             raise AttributeError("this result holds no counterfactuals")
-        import pandas as pd
-
-        return pd.read_parquet(self._folder / VARIANTS)
+        return _parquet(self._folder / VARIANTS)
 
     def metric_frame(self, axis: str, metric: str | Metric) -> MetricFrame:
         """The scores of an axis' groups on the same dialogues as Fairlearn's ``MetricFrame``.
@@ -900,7 +895,7 @@ class AuditResult(Record):
             RunError: Fairlearn is not installed, or the run has no such axis or metric.
         """
         try:
-            from fairlearn.metrics import MetricFrame
+            from tod_bias.metrics.metric_frame import metric_frame
         except ImportError:
             raise RunError("MetricFrame needs Fairlearn: pip install fairlearn") from None
         scorer = known_metric(metric) if isinstance(metric, str) else metric
@@ -912,14 +907,7 @@ class AuditResult(Record):
                 "(pass your own metric as an object)"
             )
         turns = self.turns.merge(self.variants[[*VARIANT_KEY, "source"]], on=VARIANT_KEY)
-        sums = _sums_of_groups(turns, axis, scorer, list(self.axes[axis][scorer.name].groups))
-        numbers, statistics = np.arange(len(sums)), sums.to_numpy(dtype=float)
-        return MetricFrame(
-            metrics={scorer.name: lambda rows, _: float(scorer.score(statistics[rows].sum(axis=0)))},
-            y_true=numbers,
-            y_pred=numbers,
-            sensitive_features={axis: sums.index.get_level_values("group").to_numpy()},
-        )
+        return metric_frame(turns, axis, scorer, list(self.axes[axis][scorer.name].groups))
 
     def __str__(self) -> str:
         """Return the answer of the run, as the command prints it."""
@@ -1005,29 +993,10 @@ class AuditResult(Record):
         return "this run" if self._folder is None else str(self._folder)
 
 
-def _sums_of_groups(turns: pd.DataFrame, axis: str, metric: Metric, groups: Sequence[str]) -> pd.DataFrame:
-    """The statistics of each dialogue as each group, indexed by both: of the dialogues that groups are compared on.
-
-    A dialogue as its own group is the original; of several variants for one group it is their mean.
-    """
+def _parquet(path: Path) -> pd.DataFrame:
     import pandas as pd
 
-    columns = list(metric.columns)
-    rows = turns[(turns["axis"] == axis) & (turns["arm"].isin(("", "original")))]
-    samples = int(rows["sample"].max()) + 1
-    rewritten = rows[(rows["role"] == "group") & (rows["arm"] == "")]
-    by_variant = rewritten.groupby(["dialogue", "group", "variant"], observed=True)[columns].sum() / samples
-    sums = by_variant.groupby(["dialogue", "group"], observed=True).mean()
-    originals = rows[rows["arm"] == "original"].groupby("dialogue", observed=True)[columns].sum() / samples
-    source = rewritten.groupby("dialogue", observed=True)["source"].first()
-    originals = originals.assign(group=source.reindex(originals.index)).set_index("group", append=True)
-    originals = originals[originals.index.get_level_values("group").isin(groups)]
-    both = pd.concat([sums, originals])
-    both = both[~both.index.duplicated()]
-    has = both.groupby(level="dialogue").size()
-    complete = has == both.index.get_level_values("group").nunique()
-    shared = complete if 2 * complete.sum() >= len(has) else has > 1
-    return both[both.index.get_level_values("dialogue").isin(has.index[shared])]
+    return pd.read_parquet(path)
 
 
 def record_text(record: Record) -> str:

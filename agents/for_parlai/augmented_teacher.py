@@ -18,7 +18,7 @@ from parlai.core.tod.tod_core import TodStructuredEpisode
 from tod_bias.agents.episodes import rewritten_episode
 from tod_bias.agents.options import AXIS_OPTIONS
 from tod_bias.agents.teachers import CounterfactualEpisodes
-from tod_bias.dialogues.parlai import DIALOGUE_ID
+from tod_bias.dialogues.parlai_episodes import DIALOGUE_ID
 from tod_bias.mitigation.augmentation import Augmentation
 
 DEFAULT = "gender,age,race"

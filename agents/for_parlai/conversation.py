@@ -17,7 +17,7 @@ from tod_bias.agents.protocol import (
     without_prefix,
 )
 from tod_bias.dialogues.dialogue import Turn
-from tod_bias.dialogues.parlai import slot_texts
+from tod_bias.dialogues.parlai_episodes import slot_texts
 from tod_bias.dialogues.text import API_CALL, API_RESULT, SYSTEM, USER
 from tod_bias.errors import StageError
 from tod_bias.systems.execution import HistoryMode

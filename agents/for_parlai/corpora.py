@@ -20,14 +20,8 @@ from tod_bias.agents.teachers import PerturbedEpisodes, PerturbedTeacher
 from tod_bias.dialogues import taskmaster
 from tod_bias.dialogues.corpora import load_corpus
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.dialogues.parlai import (
-    DIALOGUE_ID,
-    METALWOZ,
-    episode_to_dialogue,
-    identified,
-    metalwoz_dialogue,
-    reading,
-)
+from tod_bias.dialogues.parlai import identified, reading
+from tod_bias.dialogues.parlai_episodes import DIALOGUE_ID, METALWOZ, episode_to_dialogue, metalwoz_dialogue
 
 
 class _GoogleSgd(PerturbedEpisodes):

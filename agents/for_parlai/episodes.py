@@ -9,7 +9,7 @@ from parlai.core.tod.tod_core import SerializationHelpers, TodStructuredEpisode,
 
 from tod_bias.agents.protocol import value_to_parlai
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.dialogues.parlai import DIALOGUE_ID, episode_to_dialogue, slot_texts
+from tod_bias.dialogues.parlai_episodes import DIALOGUE_ID, episode_to_dialogue, slot_texts
 from tod_bias.systems.twin import Rewrite
 
 

@@ -68,7 +68,7 @@ from tod_bias.config import DesignOptions
 from tod_bias.dialogues.calls import calls_of
 from tod_bias.dialogues.corpora import corpus_of_task, load_corpus
 from tod_bias.dialogues.dialogue import Dialogue, Turn
-from tod_bias.dialogues.parlai import DIALOGUE_ID, episode_to_dialogue
+from tod_bias.dialogues.parlai_episodes import DIALOGUE_ID, episode_to_dialogue
 from tod_bias.dialogues.text import API_CALL, SYSTEM
 from tod_bias.errors import NothingToPerturbError, TodBiasError
 from tod_bias.metrics.metric import ScoredTurn

@@ -15,7 +15,7 @@ from parlai.utils.data import DatatypeHelper
 
 from tod_bias.dialogues.corpora import CORPORA, corpus_of_task, load_corpus
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.dialogues.parlai import is_task_oriented
+from tod_bias.dialogues.parlai_episodes import is_task_oriented
 from tod_bias.errors import AxisError, StageError, TodBiasError
 from tod_bias.perturb.axis import Axis
 from tod_bias.perturb.guard import MODES, with_guards

@@ -25,7 +25,8 @@ from parlai.core.tod.tod_core import TodStructuredEpisode
 from tod_bias.agents.episodes import as_shown, rewritten_episode
 from tod_bias.agents.options import DRAW_OPTIONS, Options, add_options, axis_of
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.dialogues.parlai import DIALOGUE_ID, episode_to_dialogue, identified, reading
+from tod_bias.dialogues.parlai import identified, reading
+from tod_bias.dialogues.parlai_episodes import DIALOGUE_ID, episode_to_dialogue
 from tod_bias.errors import CorpusError, NothingToPerturbError
 from tod_bias.perturb.axis import draw_rewrites
 from tod_bias.systems.twin import Rewrite

@@ -143,21 +143,9 @@ def _word2vec_text(file: Path) -> Embeddings:
 
 
 def _torch(file: Path) -> Embeddings:
-    from tod_bias.models.model_folder import DAMAGED  # needs safetensors, which the core install lacks
+    from tod_bias.recommenders.embeddings.torch_file import read_state
 
-    try:
-        if file.suffix.lower() == ".safetensors":
-            from safetensors.torch import load_file
-
-            state: Any = load_file(file)
-        else:
-            import torch
-
-            state = torch.load(file, map_location="cpu", weights_only=True)
-    except DAMAGED as error:
-        raise EmbeddingsError(
-            f"{file}: cannot be read as a torch state of tensors ({type(error).__name__}); save model.state_dict()"
-        ) from error
+    state = read_state(file)
     for nested in ("state_dict", "model_state_dict"):
         if isinstance(state, Mapping) and isinstance(state.get(nested), Mapping):
             state = state[nested]

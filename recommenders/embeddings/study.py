@@ -15,6 +15,7 @@ from tod_bias.io.folder import writable
 from tod_bias.recommenders.embeddings import figures, tables
 from tod_bias.recommenders.embeddings.audit import Associations, audit
 from tod_bias.recommenders.embeddings.comparison import NAME
+from tod_bias.recommenders.embeddings.interactions import load_interactions
 from tod_bias.recommenders.embeddings.readers import attach, load_embeddings, read_attributes
 from tod_bias.recommenders.embeddings.reading import LIMITS, remarks, statements
 from tod_bias.recommenders.embeddings.sets import (
@@ -28,7 +29,8 @@ from tod_bias.recommenders.embeddings.sets import (
 from tod_bias.recommenders.embeddings.settings import AssociationRequest, AuditSettings
 from tod_bias.recommenders.embeddings.vectors import Embeddings
 from tod_bias.recommenders.files import read_frame
-from tod_bias.report.page import FIGURES, REPORT, draw, write_page
+from tod_bias.report.canvas import draw
+from tod_bias.report.rendering import FIGURES, REPORT, write_page
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,8 +50,6 @@ def audit_request(request: AssociationRequest, settings: AuditSettings, *, show_
     embeddings = load_embeddings(request.embeddings)
     interactions = None
     if request.interactions is not None:
-        from tod_bias.recommenders.embeddings.interactions import load_interactions
-
         interactions = load_interactions(request.interactions, request.users, request.items)
         for kind, ids in (("users", interactions.user_ids), ("items", interactions.item_ids)):
             table = embeddings.table(kind, "", str(request.interactions))

@@ -14,14 +14,15 @@ import pandas as pd
 
 from tod_bias.io.files import check_plain_file, replacing, subfolder, write_json, write_table
 from tod_bias.io.folder import writable
-from tod_bias.recommenders.lmrec import scores
+from tod_bias.recommenders.lmrec import figures, scores
 from tod_bias.recommenders.lmrec.inference import SHEN, templates_of
 from tod_bias.recommenders.lmrec.reading import ALPHA, LIMITS, claimed, pairs_of, sheets, statements
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS, Recommendations
 from tod_bias.recommenders.lmrec.results import RECORD, TABLES, Audit, readable
 from tod_bias.recommenders.lmrec.similarity import similarity, similarity_ranges
 from tod_bias.recommenders.lmrec.templates import TemplateSet, places_of, word_list
-from tod_bias.report.page import FIGURES, REPORT, draw, write_page
+from tod_bias.report.canvas import draw
+from tod_bias.report.rendering import FIGURES, REPORT, write_page
 from tod_bias.statistics.needed import ENOUGH_WORDS
 from tod_bias.statistics.settings import Inference
 
@@ -159,8 +160,6 @@ def write_report(audited: Audit, folder: Path) -> Path:
 
 def _figures(audited: Audit) -> Iterator[tuple[str, str, Figure]]:
     """File name without ending, caption and figure; those without numbers are left out."""
-    from tod_bias.recommenders.lmrec import figures
-
     shares, words = audited.price_percentage, audited.top_words
     for dimension in audited.record["dimensions"]:
         name, shown = _file_name(dimension), dimension.replace(CROSS, f" {CROSS} ")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from matplotlib.patches import Ellipse
 
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS
 from tod_bias.report.canvas import DASHES, GRID, INK, MUTED, STAGE_COLOURS, WIDTH, new_figure, strip, styled
@@ -78,8 +79,6 @@ def association_scatter(
         categories: only these (without regard to case); None for all.
         alpha: of the adjusted p-values.
     """
-    from matplotlib.patches import Ellipse
-
     points = _points(scores, across, upwards, categories)
     result = (points[["p_adjusted_x", "p_adjusted_y"]].fillna(1).min(axis=1) < alpha).to_numpy()
     reach = np.hypot(points["difference_x"].to_numpy(), points["difference_y"].to_numpy())

@@ -46,9 +46,10 @@ from tod_bias.models.checkpoints import (
     load_tokenizer,
     positions,
 )
+from tod_bias.models.devices import usable_device
 from tod_bias.models.examples import check_tokens, padding
 from tod_bias.models.model_folder import save_model
-from tod_bias.models.processes import is_first_process, usable_device
+from tod_bias.models.processes import is_first_process
 from tod_bias.models.trainer import Row, TrainingTask, finish, fit
 from tod_bias.perturb.names.places import under_other_names
 from tod_bias.recommenders.files import json_lines

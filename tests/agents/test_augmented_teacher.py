@@ -10,7 +10,7 @@ from sgd_files import DIALOGUES, write_sgd
 from shown import teacher_of
 
 from tod_bias import load_corpus
-from tod_bias.dialogues.parlai import episode_to_dialogue
+from tod_bias.dialogues.parlai_episodes import episode_to_dialogue
 from tod_bias.errors import TodBiasError
 from tod_bias.mitigation.augmentation import Augmentation, augment
 

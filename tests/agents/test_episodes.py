@@ -10,7 +10,7 @@ from sgd_files import DIALOGUES
 
 from tod_bias.agents.episodes import dialogue_to_episode, rewritten_episode
 from tod_bias.dialogues.dialogue import Dialogue, Turn
-from tod_bias.dialogues.parlai import episode_to_dialogue
+from tod_bias.dialogues.parlai_episodes import episode_to_dialogue
 from tod_bias.perturb import draw_rewrites, load_axis
 
 pytestmark = pytest.mark.parlai

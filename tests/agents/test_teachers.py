@@ -12,7 +12,7 @@ from shown import teacher_of
 
 from tod_bias import load_corpus
 from tod_bias.dialogues.dialogue import Dialogue, Turn
-from tod_bias.dialogues.parlai import episode_to_dialogue
+from tod_bias.dialogues.parlai_episodes import episode_to_dialogue
 from tod_bias.errors import AxisError, CorpusError, NothingToPerturbError
 from tod_bias.perturb import draw_rewrites, load_axis
 

@@ -11,11 +11,11 @@ from builders import small_corpus
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
 from tod_bias.audit import design
-from tod_bias.audit import ray_executor as cluster
 from tod_bias.errors import StageError, TodBiasError
 from tod_bias.stages import ApiCall
 from tod_bias.systems.stage import RemoteStage
 
+cluster = pytest.importorskip("tod_bias.audit.ray_executor", reason="no Ray: pip install -e '.[ray]'")
 pytestmark = pytest.mark.slow
 
 STAGES = """
@@ -53,10 +53,9 @@ def calls_once(inputs):
 @pytest.fixture(scope="module")
 def workers():
     """A cluster of this machine; those of the tests are the workers of it."""
-    ray = pytest.importorskip("ray", reason="no Ray: pip install -e '.[ray]'")
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    cluster.ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     yield 2
-    ray.shutdown()
+    cluster.ray.shutdown()
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from commands import run_command
 
-from tod_bias.cli import machine as environment
+from tod_bias.cli.work import environment
 
 
 @pytest.fixture(autouse=True)

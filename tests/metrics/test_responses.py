@@ -87,6 +87,6 @@ def test_sentiment_is_vaders_mean_compound():
 
 
 def test_without_its_package_sentiment_says_how_to_install_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "vaderSentiment.vaderSentiment", None)
+    monkeypatch.setitem(sys.modules, "vaderSentiment", None)
     with pytest.raises(TodBiasError, match="pip install vaderSentiment"):
         Sentiment()

@@ -12,7 +12,8 @@ from tod_bias import Dialogue, Step, Turn, load_corpus, load_pipeline
 from tod_bias.errors import NothingToPerturbError
 from tod_bias.mitigation.missing_rows import check_database
 from tod_bias.stages import LookupDb, SqlDb
-from tod_bias.systems.tables import services_of, write_database
+from tod_bias.systems.database_file import write_database
+from tod_bias.systems.tables import services_of
 
 WITHHELD = tuple(f"{term.lower()} " for race in PLANTED["race"][1] for term in group_terms(race))
 

@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from tod_bias.report.kinds import KINDS, kind_of, report_on
+from tod_bias.report.again import report_on
+from tod_bias.report.kinds import KINDS, kind_of
 from tod_bias.results import RunError
 
 

@@ -50,6 +50,7 @@ def test_a_frame_takes_a_metric_of_the_users_and_refuses_what_was_not_measured(r
     with pytest.raises(RunError, match="by my_metrics:Polite that"):
         result.metric_frame("gender", "my_metrics:Polite")
     monkeypatch.setitem(sys.modules, "fairlearn.metrics", None)
+    monkeypatch.delitem(sys.modules, "tod_bias.metrics.metric_frame", raising=False)
     with pytest.raises(RunError, match="pip install fairlearn"):
         result.metric_frame("gender", "corpus_bleu")
 

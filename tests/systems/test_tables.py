@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tod_bias import Dialogue, Step, Turn
 from tod_bias.errors import TodBiasError
 from tod_bias.stages import Outcome, SqlDb
-from tod_bias.systems.tables import services_of, write_database
+from tod_bias.systems.database_file import write_database
+from tod_bias.systems.tables import services_of
 
 
 def dialogue(number: int, domain: str, *steps: Step) -> Dialogue:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tod_bias.cli.options import configured
+from tod_bias.cli.configuration import configured
 from tod_bias.config import AuditConfig
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.dialogues.task import Task

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
+import pandas as pd
 from pydantic import Field, PrivateAttr
 
 from tod_bias.audit.checks import metrics_of
@@ -29,9 +30,6 @@ from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.resampling import resample
 from tod_bias.systems.execution import HistoryMode
 from tod_bias.systems.pipeline import Pipeline
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 EVALUATION_FILE = "evaluation.json"
 
@@ -82,8 +80,6 @@ class Evaluation(Record):
 
     def _repr_html_(self) -> str:
         """Return the scores as a table for notebooks."""
-        import pandas as pd
-
         rows = [(name, *score_cells(score)) for name, score in self.scores.items()]
         frame = pd.DataFrame(rows, columns=["score", "value", "95% interval"])
         return f"<p>{escape(self.title)}</p>\n{frame.to_html(index=False, border=0)}"

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from tod_bias.metrics.events import Event, kinds
 from tod_bias.metrics.events.event import Cells, Presence, Reading
@@ -83,9 +85,6 @@ PART_COLUMNS = ("axis", "dialogue", "turn", "arm", "role", FACTS)
 
 def parts_of(path: Path, axis: str) -> Iterator[tuple[TablePart, int]]:
     """Yield the parts of an axis, a row group of the file each, with their number of rows."""
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
     with pq.ParquetFile(path) as file:
         place = file.schema_arrow.names.index("axis")
         for number in range(file.num_row_groups):

@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import psutil  # type: ignore[import-untyped]
+import ray
+
 from tod_bias.audit.executor import Chunk, ChunkResult, ChunkRunner, Chunks, LocalExecutor, Work
 from tod_bias.audit.record import generators_of
 from tod_bias.errors import StageError, TodBiasError, described
@@ -68,8 +71,6 @@ def keeping_signals() -> Iterator[None]:
 
 def processes() -> list[Any]:
     """Ray's processes that descend from this one; some outlive the one that started them for a minute."""
-    import psutil  # type: ignore[import-untyped]
-
     running = []
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
@@ -98,7 +99,7 @@ class RayExecutor(LocalExecutor):
         workers: how many; by default one for every processor of the cluster.
 
     Raises:
-        TodBiasError: Ray is not installed, or workers cannot run the system.
+        TodBiasError: workers cannot run the system.
     """
 
     def __init__(
@@ -106,10 +107,6 @@ class RayExecutor(LocalExecutor):
     ) -> None:
         super().__init__(execution)
         _check_shareable(execution.pipeline)
-        try:
-            import ray  # noqa: F401
-        except ImportError as error:
-            raise TodBiasError("executor 'ray' needs its packages: pip install ray psutil") from error
         self._options, self._cache, self._workers = options, cache, workers
 
     def __call__(self, work: Work, chunks: Chunks) -> Iterator[tuple[Chunk, ChunkResult]]:
@@ -137,9 +134,6 @@ def _cluster(wanted: int | None) -> Iterator[int]:
     Raises:
         TodBiasError: there is none, or it has fewer processors than there are to be workers.
     """
-    import psutil  # type: ignore[import-untyped]
-    import ray
-
     check_address()
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -161,8 +155,6 @@ def _cluster(wanted: int | None) -> Iterator[int]:
 
 
 def _start(workers: int | None) -> None:
-    import ray
-
     given = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": max(workers or 0, os.cpu_count() or 1)}
     try:
         with keeping_signals():
@@ -226,8 +218,6 @@ class _RemoteCache(Cache):
         self._result_of(self._server.put.remote(dict(outputs)))
 
     def _result_of(self, call: Any) -> Any:
-        import ray
-
         try:
             return ray.get(call)
         except ray.exceptions.RayError as error:  # of a task: its text is a traceback
@@ -301,8 +291,6 @@ def _run_part(sent: _Sent, part: bytes, calls: Mapping[str, bool]) -> tuple[Any,
 @contextmanager
 def _cache_server(path: str | None) -> Iterator[Any]:
     """Start the process that holds the cache of all workers, on the run's own machine; None without a cache."""
-    import ray
-
     if path is None:
         yield None
         return
@@ -333,9 +321,7 @@ class _Tasks:
     """
 
     def __init__(self, execution: Execution, workers: int, shared: _Shared, server: Any) -> None:
-        import ray
-
-        self._ray, self._execution, self._workers = ray, execution, workers
+        self._execution, self._workers = execution, workers
         self._waiting: deque[_Part] = deque()
         self._running: dict[Any, _Part] = {}
         self._task = ray.remote(_run_part).options(num_cpus=1, max_retries=_DEATHS - 1)
@@ -382,23 +368,23 @@ class _Tasks:
     def _submit(self) -> None:
         while self._waiting and len(self._running) < self._workers:
             part = self._waiting.popleft()
-            sent = self._ray.cloudpickle.dumps(part.chunk)
+            sent = ray.cloudpickle.dumps(part.chunk)
             self._running[self._task.remote(self._sent, sent, part.calls)] = part
 
     def _wait_for(self, part: _Part) -> None:
         while part.result is None:
             self._submit()
-            (ready, *_), _ = self._ray.wait(list(self._running), num_returns=1)
+            (ready, *_), _ = ray.wait(list(self._running), num_returns=1)
             finished = self._running.pop(ready)
             try:
-                result, costs, not_cached = self._ray.get(ready)
-            except self._ray.exceptions.WorkerCrashedError as error:
+                result, costs, not_cached = ray.get(ready)
+            except ray.exceptions.WorkerCrashedError as error:
                 names = next(iter(finished.chunk.values()))
                 raise StageError(
                     f"{_DEATHS} workers died one after the other on the dialogues from {names[0][0].id!r} on "
                     f"({described(error)}); does a stage end its process, or is there too little memory?"
                 ) from error
-            except self._ray.exceptions.RayError as error:
+            except ray.exceptions.RayError as error:
                 raise TodBiasError(f"a worker of Ray: {described(error)}") from error
             for name, cost in costs.items():
                 caller = self._execution.callers[name]
@@ -411,4 +397,4 @@ class _Tasks:
     def cancel(self) -> None:
         """End the parts that are run."""
         for task in self._running:
-            self._ray.cancel(task, force=True)
+            ray.cancel(task, force=True)

@@ -16,6 +16,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tod_bias.audit.variants import read_variants, with_variants
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import ModelError, described
 from tod_bias.models.cost import GenerationCost
@@ -77,8 +81,6 @@ def check_turns(path: Path) -> bool:
         raise RunError(f"{path}: is not a regular file; remove it, or repeat the run's command")
     if not path.is_file():
         return False
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
         fields = pq.read_schema(path)
@@ -102,9 +104,6 @@ def read_turns(folder: str | Path, arms: Sequence[str], about: Sequence[str] = (
     Raises:
         RunError: a file is not a regular file, no Parquet file, or lacks a column.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     path = Path(folder) / TURNS
     if not check_turns(path):
         return None
@@ -115,7 +114,6 @@ def read_turns(folder: str | Path, arms: Sequence[str], about: Sequence[str] = (
         raise RunError(f"{path}: cannot be read as a run's turns ({reason}); delete it or repeat the run") from error
     if not about:
         return frame
-    from tod_bias.audit.variants import read_variants, with_variants  # pandas and SciPy, which a report does without
 
     return with_variants(frame, read_variants(path.with_name(VARIANTS)), about)
 

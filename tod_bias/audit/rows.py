@@ -9,9 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tod_bias.audit.checks import Seen
 from tod_bias.audit.events import FACTS
@@ -31,9 +34,6 @@ from tod_bias.systems.facts import Restorer, facts_text
 from tod_bias.systems.outputs import as_text
 from tod_bias.systems.stage import StageCall
 from tod_bias.systems.turns import scored_turn, with_calls
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 REPEAT = "repeat"
 """Value of the column ``arm`` for the original drawn again, if stages draw their outputs; ``sample`` is then the number
@@ -196,9 +196,6 @@ def schema_of(names: Sequence[str], metrics: Sequence[Metric]) -> pa.Schema:
     Raises:
         TodBiasError: a metric's statistic is called like another one, a stage, or a column of the table.
     """
-    import pandas as pd
-    import pyarrow as pa
-
     texts = ["axis", *_FACTS[:-1], "role", "arm", "user", *names]
     texts += [*([] if RESPONSE in names else [RESPONSE]), "reference", "steps", FACTS, FAILURE, FIRST_DIFFERENCE]
     taken = {*texts, *_FACTS}
@@ -253,9 +250,6 @@ class TurnRows:
         return ChunkRows(table, variant_rows.table(), builder.has_outputs, calls, Seen.of(builder.turns))
 
     def _table(self, axis: str, builder: _RowBuilder, turns: Sequence[ScoredTurn]) -> pa.Table:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         index = np.array(builder.index)
         columns: dict[str, Any] = {
             name: pa.array(values).take(pa.array(index)) for name, values in builder.columns.items()

@@ -38,7 +38,6 @@ from tod_bias.audit.design import (
 )
 from tod_bias.audit.estimates import more_orders_matter
 from tod_bias.audit.executor import Executor, LocalExecutor, Work
-from tod_bias.audit.ray_executor import RayExecutor
 from tod_bias.audit.record import generators_of, total_cost
 from tod_bias.audit.rows import schema_of
 from tod_bias.audit.saved import SavedExecutor
@@ -220,6 +219,10 @@ def _executor(
         execution = Execution(system, options.history, outputs, calls, arms=arms)
         executor = LocalExecutor(execution)
         if options.executor == "ray":
+            try:
+                from tod_bias.audit.ray_executor import RayExecutor
+            except ImportError as error:
+                raise TodBiasError("executor 'ray' needs its packages: pip install ray psutil") from error
             executor = RayExecutor(execution, calls, None if cache is None else str(cache), options.workers)
     if options.samples > 1 and not executor.is_sampled:
         raise TodBiasError(

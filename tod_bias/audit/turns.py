@@ -15,10 +15,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from tod_bias.audit.arm_sums import ArmSums, RepeatedSums
 from tod_bias.audit.event_sums import MOST_DOUBLES, ROLES, EventSums, TablesWithEvents, parts_of_sums
@@ -37,11 +39,6 @@ from tod_bias.perturb.axis import PLACEBO
 from tod_bias.results import TURNS, VARIANTS, AuditResult, FailedTurns, FirstDifference, Reworded, RunError
 from tod_bias.statistics.arms import ORIGINAL_ARM, WHOLE, ArmDesign, arm_key
 from tod_bias.statistics.sums import sums_by
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
 
 _CATEGORIES = ["dialogue", "variant", "arm"]
 """Columns of few distinct texts, which are read as numbers of these."""
@@ -74,8 +71,6 @@ class _AxisFiles:
 
     def add(self, axis: str, rows: pa.Table) -> None:
         """Write rows of an axis."""
-        import pyarrow.parquet as pq
-
         if axis not in self._writers:
             path = self._folder / f"{len(self._writers)}.parquet"
             self._writers[axis] = pq.ParquetWriter(path, self.schema)
@@ -167,8 +162,6 @@ class Turns:
 
     def write(self, path: Path) -> None:
         """Write all turns to one Parquet file, a row group after the other."""
-        import pyarrow.parquet as pq
-
         assert self._turns is not None
         with pq.ParquetWriter(path, self._with_events(self._turns.schema.empty_table()).schema) as writer:
             for file in self._turns.paths.values():
@@ -178,8 +171,6 @@ class Turns:
 
     def write_variants(self, path: Path) -> None:
         """Write all counterfactuals to one Parquet file, a row group for each axis."""
-        import pyarrow.parquet as pq
-
         assert self._variants is not None
         with pq.ParquetWriter(path, self._variants.schema) as writer:
             for file in self._variants.paths.values():
@@ -187,8 +178,6 @@ class Turns:
 
     def _with_events(self, rows: pa.Table) -> pa.Table:
         """Return rows with the columns of the events; a row group holds all variants of its dialogues."""
-        import pyarrow as pa
-
         if not self.events or not len(rows):
             empty = pa.array([], type=pa.float64())
             for name in (name for event in self.events for name in event.columns):
@@ -202,9 +191,6 @@ class Turns:
 
     def frame(self) -> pd.DataFrame:
         """Return all turns, in memory."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         if self._turns is None:
             return pq.read_table(self._file("")).to_pandas()
         tables = []
@@ -260,8 +246,6 @@ class Turns:
             turns: of its metrics.
             events: to be counted in the facts of the turns.
         """
-        import pyarrow.parquet as pq
-
         names, chosen = [*_CATEGORIES, "sample"], [("axis", "=", axis)]
         rows = pq.read_table(self._file(axis), columns=names, filters=chosen, read_dictionary=_CATEGORIES).to_pandas()
         by_arm = _AxisSums(rows, self.variants(axis), self.arms, self._name)
@@ -274,8 +258,6 @@ class Turns:
         Raises:
             RunError: the column holds no numbers.
         """
-        import pyarrow.parquet as pq
-
         table = pq.read_table(self._file(axis), columns=[name], filters=[("axis", "=", axis)])
         try:
             return np.asarray(table.column(0).to_numpy().astype(float)[:, None])
@@ -300,9 +282,6 @@ class Turns:
             axis: its name.
             statistics: columns of metrics that are needed beside the texts.
         """
-        import pyarrow.compute as pc
-        import pyarrow.parquet as pq
-
         variants = self.variants(axis)
         columns = ["axis", "dialogue", "turn", "variant", "group", "role", "arm", "user"]
         columns += [FIRST_DIFFERENCE, RESPONSE, FACTS, *statistics]
@@ -318,8 +297,6 @@ class Turns:
     def equal_turns(self, axis: str) -> tuple[int, int]:
         """Return the number of an axis' counterfactual turns, and of its dialogues, if all turns are equal to T of the
         original's; (0, 0) if any differs."""
-        import pyarrow.parquet as pq
-
         chosen = [("axis", "=", axis), ("role", "=", "group"), ("arm", "=", "")]
         table = pq.read_table(self._file(axis), columns=["dialogue", FIRST_DIFFERENCE], filters=chosen)
         if table.column(FIRST_DIFFERENCE).null_count < len(table):
@@ -332,16 +309,12 @@ class Turns:
 
     def first_differences(self, axis: str) -> dict[str, list[FirstDifference]]:
         """Group to what differs first in the turns as this group of an axis (:func:`most_frequent`)."""
-        import pyarrow.parquet as pq
-
         chosen = [("axis", "=", axis), ("role", "=", "group"), ("arm", "=", "")]
         table = pq.read_table(self._file(axis), columns=["group", FIRST_DIFFERENCE], filters=chosen)
         return most_frequent(*(column.to_pylist() for column in table.columns))
 
     def passes(self, axis: str, grade: str, samples: int) -> dict[str, list[float]]:
         """Return pass^1 to pass^``samples`` of an axis's groups by a grade (:func:`tod_bias.audit.passes.passes`)."""
-        import pyarrow.parquet as pq
-
         column = f"{grade} sum"
         chosen = [("axis", "=", axis), ("role", "=", "group"), ("arm", "=", "")]
         columns = ["dialogue", "variant", "group", "sample", column]
@@ -353,9 +326,6 @@ class Turns:
         A turn whose facts are the original's is unchanged: a component whose constant text happens to hold a neutral
         word does not react to rewording.
         """
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         keys = ["dialogue", "turn", "sample"]
         columns = [*keys, "variant", "arm", FIRST_DIFFERENCE, FACTS]
         chosen = [[("role", "=", "placebo"), ("arm", "=", "")], [("arm", "=", ORIGINAL_ARM)]]
@@ -379,9 +349,6 @@ class Turns:
 
     def _rows(self, axis: str, statistics: Sequence[str]) -> pd.DataFrame:
         """Return what is known of the rows of an axis, without the statistics, which are read one metric at a time."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         path = self._file(axis)
         columns = [*_CATEGORIES, "turn", "sample"]
         try:

@@ -11,10 +11,12 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from tod_bias.audit.arm_sums import numbers_of
 from tod_bias.audit.variant_index import VariantIndex, terms_by_factor
@@ -23,9 +25,6 @@ from tod_bias.errors import AxisError
 from tod_bias.perturb.axis import Expressions, Role, Variants
 from tod_bias.results import TURNS, VARIANT_KEY, RunError
 from tod_bias.systems.execution import Run
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 SYSTEM_PROMPT = "system_prompt"
 """Column of the instructions that a dialogue's system had, in the original's row; nothing rewrites them."""
@@ -49,8 +48,6 @@ def variants_schema(kinds: Iterable[str] = ()) -> pa.Schema:
     Args:
         kinds: names of further kinds of clusters.
     """
-    import pyarrow as pa
-
     terms = pa.list_(pa.string())
     factors = pa.list_(pa.struct([("source_terms", terms), ("terms", terms)]))
     fields: dict[str, pa.DataType] = dict.fromkeys((*VARIANT_KEY, *_TEXTS), pa.string())
@@ -96,8 +93,6 @@ class VariantRows:
 
     def table(self) -> pa.Table:
         """Return the rows."""
-        import pyarrow as pa
-
         return pa.Table.from_pylist(self._rows, schema=self._schema)
 
 
@@ -130,9 +125,6 @@ def read_variants(path: Path, axis: str | None = None) -> pd.DataFrame:
     Raises:
         RunError: the file is missing, is no regular or no Parquet file, or lacks a column.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     check_variants(path)
     try:
         known = pq.read_schema(path)
@@ -150,8 +142,6 @@ def read_variants(path: Path, axis: str | None = None) -> pd.DataFrame:
 
 def _is_kind(given: pa.DataType, expected: pa.DataType) -> bool:
     """Return True if a column has the expected type; strings may have any of Arrow's layouts, and be absent."""
-    import pyarrow as pa
-
     if pa.types.is_null(given):
         return True
     if pa.types.is_string(expected):

@@ -58,18 +58,8 @@ COMMANDS = {
         "doctor": "Show what works on this machine or in a system, and how to install the rest.",
     },
 }
-"""Commands by heading, with their summaries. A command's module is imported only when the command is run."""
-
-
-_MODULES = {
-    "audit": ("attribute",),
-    "models": ("evaluate", "train"),
-    "results": ("report", "view", "compare", "check", "cases", "mitigate"),
-    "corpora": ("export", "perturb"),
-    "recommend": ("recommend", "associate"),
-    "machine": ("init", "doctor"),
-}
-"""Commands of each module."""
+"""Commands by heading, with their summaries. The module of a command, which has its name in
+:mod:`tod_bias.cli.commands`, is imported only when the command is run."""
 
 
 def _default(value: Any) -> str | None:
@@ -96,11 +86,10 @@ def _application(*, summaries: bool = False) -> App:
         suppress_keyboard_interrupt=False,
         default_parameter=Parameter(negative_iterable=(), show_default=_default),
     )
-    module_of = {name: module for module, names in _MODULES.items() for name in names}
     for heading, commands in COMMANDS.items():
         group = Group.create_ordered(heading)
         for name, summary in commands.items():
-            path = f"tod_bias.cli.{module_of[name]}:{name}"
+            path = f"tod_bias.cli.commands.{name}:{name}"
             made.command(path, name=name, group=group, help=summary if summaries else None)
     made.register_install_completion_command()
     return made

@@ -1,4 +1,4 @@
-"""Commands made from functions, and checks that several commands share.
+"""Commands made from functions.
 
 A parameter that is a group of options (:class:`tod_bias.config.Options`) becomes one option per field. The field gives
 the option its name, type, bounds, default and help; the group's title is its heading in ``--help``. cyclopts handles
@@ -10,48 +10,27 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import cache, wraps
 from itertools import pairwise
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from cyclopts import App, Group, Parameter
 from pydantic import ValidationError
 
 from tod_bias.cli.options_file import read_options
 from tod_bias.config import (
-    CONFIG_FILE,
-    DEMO,
     Advanced,
     AuditConfig,
-    AuditedDialogues,
-    AuditedSystem,
-    AxisNames,
-    AxisOptions,
-    CorpusOptions,
-    CorpusSource,
     InFile,
-    LexiconOptions,
     Options,
     OptionsFile,
-    SystemOptions,
-    TermOptions,
     group_of,
-    is_axis_file,
     line_of,
 )
-from tod_bias.errors import StageError, TodBiasError
-from tod_bias.io.cache import CACHE_FILE, clear
-from tod_bias.io.folder import claimed
-from tod_bias.io.imports import is_import
-from tod_bias.models.processes import is_first_process, process_state
-from tod_bias.report.console import echo
-
-if TYPE_CHECKING:
-    from tod_bias.results import AuditResult
-
+from tod_bias.errors import TodBiasError
 
 Function = Callable[..., int | None]
 FILE_OPTION = "config"
@@ -120,7 +99,7 @@ def _with_options(
             parameters.append(parameter)
 
     fields = dict(_fields_of(groups.values()))
-    takes_file = FILE_OPTION not in fields and _in_file(groups.values())
+    takes_file = FILE_OPTION not in fields and file_options(groups.values())
     if takes_file:
         parameters.append(_parameter(OptionsFile, FILE_OPTION, headings, is_of_run=False, is_shown=True))
 
@@ -147,7 +126,7 @@ def _fields_of(kinds: Iterable[type[Options]]) -> Iterator[tuple[str, type[Optio
                 yield name, kind
 
 
-def _in_file(kinds: Iterable[type[Options]]) -> dict[str, type[Options]]:
+def file_options(kinds: Iterable[type[Options]]) -> dict[str, type[Options]]:
     """Return the options that are no options of the command line, each with its class."""
     marked = {name: kind for name, kind in _fields_of(kinds) if _is_marked(kind, name, InFile)}
     return {name: kind for name, kind in marked.items() if _doc(kind, name) and kind is not AuditConfig}
@@ -171,7 +150,7 @@ def line_in_file(app: App, option: str) -> str | None:
 def _file_only(function: Function) -> dict[str, type[Options]]:
     """Return the options of a command's function that only a file gives, each with its class."""
     kinds = [parameter.annotation for parameter in inspect.signature(function, eval_str=True).parameters.values()]
-    return _in_file(kind for kind in kinds if inspect.isclass(kind) and issubclass(kind, Options))
+    return file_options(kind for kind in kinds if inspect.isclass(kind) and issubclass(kind, Options))
 
 
 def _options(
@@ -267,344 +246,3 @@ def _fields(
         if file is not None and option in in_file:
             raise TodBiasError(f"--config {file}: {line}") from None
         raise TodBiasError(f"--{option.replace('_', '-')}{space}{rest}" if is_named else line) from None
-
-
-def configured(config: AuditConfig, file: Path | None) -> AuditConfig:
-    """Return an audit's options: those of a file, overridden by those of the command line.
-
-    Relative paths on the command line start from the current folder.
-
-    Raises:
-        TodBiasError: the file cannot be read, or a run wrote it into another folder.
-    """
-    base = None if file is None else AuditConfig.read_trusted(file)
-    config = AuditConfig.with_settings(base, config.given() | {"directory": Path.cwd()})
-    config = _in_world(config)
-    check_datapath(config.corpus)
-    named = {name: getattr(config.corpus, name) for name in type(config.corpus).model_fields}  # for later commands
-    if config.run.responses is None and not config.system.is_named and config.corpus.corpus == DEMO:
-        named["pipeline"] = DEMO
-    named["placebo"] = config.axes.placebo  # a command implies it, a function does not
-    return AuditConfig.with_settings(config, named)
-
-
-def _in_world(config: AuditConfig) -> AuditConfig:
-    """Return the options of an audit in a world: its name is that of the corpus, and dialogues run freely.
-
-    Raises:
-        TodBiasError: a corpus is given too, the history is gold, or a served model is named without a world.
-    """
-    world = config.corpus.world
-    if world is None:
-        if config.system.model_url is not None:
-            raise TodBiasError("--model-url: goes with --world; a served assistant is a file: tod-bias init assistant")
-        return config
-    from tod_bias.worlds import load_world
-
-    name = load_world(world).name
-    if config.corpus.given_of("corpus") and config.corpus.corpus != name:
-        raise TodBiasError(f"--world {world}: replaces --corpus; leave it out")
-    if config.run.given_of("history") and config.run.history != "system":
-        raise TodBiasError("--history gold: a world has no recorded answers; leave it out")
-    return AuditConfig.with_settings(config, {"corpus": name, "world": name, "history": "system"})
-
-
-def config_of(run: Path, given: Options) -> AuditConfig:
-    """Return the options of a run, overridden by those that are given now.
-
-    Code that a run's folder names (a pipeline file, your own axes, metrics and corpora) is imported only if a run of
-    this machine wrote that folder. From a received folder, only design and seed are used.
-
-    Raises:
-        TodBiasError: the folder's configuration cannot be read, or an option is invalid.
-    """
-    options = given.given()
-    path = run / CONFIG_FILE
-    if not path.is_file():
-        return AuditConfig.with_settings(None, options)
-    config = AuditConfig.read(path)
-    if not config.was_written_into(run):
-        safe = {"run": {"max_failures": config.run.max_failures}}
-        config = AuditConfig.of({"design": config.design, "seed": config.seed, **safe})
-    config = config.located()
-    if {
-        "pipeline",
-        "model",
-        "model_url",
-        "api_call_model",
-        "response_model",
-    } & options.keys():  # in the place of the run's system
-        config = AuditConfig.of({**{name: getattr(config, name) for name in config.model_fields_set}, "system": {}})
-    return AuditConfig.with_settings(config, options)
-
-
-def check_metrics(names: Sequence[str], *, alone: bool = False) -> None:
-    """Raise for unknown metrics.
-
-    Args:
-        names: names of metrics; your own (``module:Class``) are not checked here.
-        alone: True if only originals are run, so that metrics of counterfactuals have no value.
-    """
-    from tod_bias.metrics.choice import check_alone, metric
-
-    shipped = [metric(name) for name in names if not is_import(name)]
-    if alone:
-        check_alone(shipped)
-
-
-def user_metrics(config: AuditConfig) -> list[str]:
-    """Return the user's own metrics that a configuration names."""
-    return [name for name in config.analysis.metrics or () if is_import(name)]
-
-
-def axes_of(run: Path, result: AuditResult, given: Options, config: AuditConfig) -> tuple[str, ...]:
-    """Return the requested axes; by default those of a run, without the placebo.
-
-    Raises:
-        AxisError: no axes were requested, and the run names an axis that is not shipped.
-    """
-    from tod_bias.perturb.axis import PLACEBO
-    from tod_bias.perturb.loading import check_shipped, is_user_defined
-
-    if "axes" in given.given():
-        return config.axes.axes
-    if any(is_user_defined(name) or is_axis_file(name) for name in config.axes.axes):  # a run of this machine
-        known = {*result.axes} - {PLACEBO}
-        return tuple(name for name in config.axes.axes if is_user_defined(name) or is_axis_file(name) or name in known)
-    names = tuple(axis for axis in result.axes if axis != PLACEBO)
-    for name in names:
-        for part in name.split(","):
-            check_shipped(part, str(run))
-    return names
-
-
-def load_axes(options: LexiconOptions, names: Sequence[str] | None = None, device: str | None = None) -> list[Any]:
-    """Return the axes of the options.
-
-    Args:
-        options: settings of the axes.
-        names: the requested axes, by default all axes of the options; lexicons of other axes are ignored.
-        device: device of a neural perturber.
-
-    Raises:
-        TodBiasError: an axis or a lexicon is unknown, or no axis uses an option that is given.
-    """
-    from tod_bias.perturb.loading import load_axis
-
-    every = options.axes if names is None else names
-    files = lexicons(options, every)
-    introductions = options.introductions if isinstance(options, AxisOptions) else None
-    how: dict[str, Any] = {"model": options.perturber if isinstance(options, AxisOptions) else None}
-    check_used(every, {**how, "introductions": introductions})
-    kinds = {} if introductions is None else _kinds(every, files, introductions)
-    how["device"] = device
-    return [load_axis(axis, lexicon=files.get(axis), introductions=kinds.get(axis), **how) for axis in every]
-
-
-def check_used(axes: Sequence[str], options: Mapping[str, object]) -> None:
-    """Raise if no axis uses a given option.
-
-    Raises:
-        TodBiasError: names the option, its purpose and the axes.
-    """
-    from tod_bias.perturb.loading import idle_options
-
-    for name in idle_options(axes, options):
-        raise TodBiasError(f"{_IDLE[name]}, and the axes are {', '.join(axes)}; leave it out")
-
-
-def lexicons(options: TermOptions, axes: Sequence[str]) -> dict[str, str]:
-    """Return the lexicon file of each axis that has one.
-
-    Args:
-        options: lexicons as they were given; if they name axes too, lexicons of those that are not wanted are left out.
-        axes: the axes that are wanted.
-
-    Raises:
-        TodBiasError: a lexicon is not given as AXIS=FILE, its axis is unknown, or its axis has two lexicons.
-    """
-    known = {*axes, *(options.axes if isinstance(options, AxisNames) else ())}
-    files: dict[str, str] = {}
-    for text in options.lexicon:
-        axis, equals, file = text.partition("=")
-        if not (equals and file) or axis not in known:
-            raise TodBiasError(f"--lexicon {text}: expected AXIS=FILE, with one of --axes {','.join(axes)}")
-        if axis in files:
-            raise TodBiasError(f"--lexicon {text}: axis {axis} has a lexicon already, {files[axis]}")
-        files[axis] = file
-    return {axis: file for axis, file in files.items() if axis in axes}
-
-
-_IDLE = {
-    "introductions": "--introductions: for axes persona_…",
-    "model": "--perturber: a model rewrites terms, not names, introductions or the placebo",
-}
-
-
-def _kinds(axes: Sequence[str], files: Mapping[str, str], wanted: Sequence[str]) -> dict[str, list[str]]:
-    """Return the kinds of introductions of each axis that were requested; an axis without any of them keeps all.
-
-    Raises:
-        TodBiasError: no axis has one of the kinds.
-    """
-    from tod_bias.perturb.loading import load_axis
-
-    known: dict[str, frozenset[str]] = {
-        axis: load_axis(axis, lexicon=files.get(axis)).kinds for axis in axes if "persona_" in axis
-    }
-    unknown = [kind for kind in wanted if not any(kind in kinds for kinds in known.values())]
-    if unknown:
-        possible = ", ".join(sorted(set().union(*known.values()))) or "none, as no axis is persona_…"
-        raise TodBiasError(f"--introductions {','.join(wanted)}: no axis has {unknown[0]!r}; expected {possible}")
-    return {axis: some for axis, kinds in known.items() if (some := [kind for kind in wanted if kind in kinds])}
-
-
-def load_dialogues(options: CorpusOptions, seed: int) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Return all dialogues of the corpus that options name, and the sample of them that is used."""
-    from tod_bias.dialogues.corpora import load_corpus
-    from tod_bias.dialogues.sampling import sample
-
-    check_datapath(options)
-    whole: Sequence[Any]
-    if isinstance(options, AuditedDialogues) and options.world is not None:
-        from tod_bias.worlds import load_world
-
-        world = load_world(options.world)
-        whole = world.dialogues
-        for reason, number in world.left_out.items():
-            echo(f"({number} of {len(whole) + number} tasks of {options.world} {reason} and are left out)", err=True)
-    else:
-        whole = load_corpus(options.corpus, datapath=options.datapath, split=options.split)
-    return whole, sample(whole, options.max_dialogues, seed)
-
-
-def check_datapath(options: CorpusSource) -> None:
-    """Raise if --datapath is given without --corpus."""
-    if options.datapath is not None and not options.given_of("corpus"):
-        raise TodBiasError("--datapath: is a folder of several corpora; name one with --corpus, e.g. google_sgd")
-
-
-def folder_of(out: Path | None, corpus: str) -> Path:
-    """Return the folder for a run's results; no other run can write into it until this command ends."""
-    return claimed(_place(out, corpus))
-
-
-def check_folder(out: Path | None, corpus: str) -> Path:
-    """Raise if the folder for results cannot be written, before anything slow begins.
-
-    No other run can write into it until this command ends. A new folder that stays empty is removed then.
-
-    Returns:
-        The folder's absolute path, which stays valid if a stage changes the current folder.
-    """
-    return claimed(_place(out, corpus).absolute())
-
-
-def check_files(*paths: str | Path | None, otherwise: str = "cannot be read") -> None:
-    """Raise if files and folders to read are missing, before their readers are loaded.
-
-    Args:
-        paths: None entries are ignored.
-        otherwise: message for a missing path, before the reason.
-
-    Raises:
-        TodBiasError: a path is missing.
-    """
-    for path in paths:
-        if path is None:
-            continue
-        try:
-            Path(path).stat()
-        except (OSError, ValueError) as error:
-            raise TodBiasError(f"{path}: {otherwise} ({getattr(error, 'strerror', None) or error})") from error
-
-
-def _place(out: Path | None, corpus: str) -> Path:
-    return out or Path("runs") / Path(corpus).stem.replace(":", "-")
-
-
-def check_access(pipeline: Any, out: Path | None, corpus: str) -> None:
-    """Raise if a stage's server cannot be called, unless the folder has cached outputs and may need no calls."""
-    if (_place(out, corpus) / CACHE_FILE).exists():
-        return
-    for name, stage in pipeline.stages.items():
-        try:
-            stage.check_access()
-        except StageError as error:
-            raise StageError(f"stage {name!r}: {error}") from error
-
-
-def cache_of(folder: Path, resume: bool) -> Path:
-    """Return the file of cached outputs, emptied unless the run is resumed."""
-    if not resume:
-        if is_first_process():
-            clear(folder / CACHE_FILE)
-        process_state().wait_for_everyone()
-    return folder / CACHE_FILE
-
-
-def load_system(
-    corpus: str, system: SystemOptions, dialogues: Sequence[Any], world: str | None = None, *, offline: bool = False
-) -> Any:
-    """Load the pipeline that options name.
-
-    Args:
-        corpus: name of the corpus.
-        system: the options.
-        dialogues: of the corpus.
-        world: name of the world that the system acts in.
-        offline: True if no server may be asked for anything.
-    """
-    if world is not None:
-        from tod_bias.worlds.systems import world_pipeline
-
-        url = system.model_url if isinstance(system, AuditedSystem) else None
-        return world_pipeline(world, system.pipeline, url=url, model=system.model, offline=offline)
-    from tod_bias.pipelines import load_pipeline
-
-    spec, models = _named(corpus, system)
-    return load_pipeline(spec, dialogues=dialogues, device=system.device, generation=system.generation, **models)
-
-
-def check_system(corpus: str, system: SystemOptions, world: str | None = None) -> tuple[str, ...]:
-    """Raise for wrong options of :func:`load_system`, before anything heavy is loaded.
-
-    Returns:
-        The names of its stages.
-    """
-    if world is not None:
-        from tod_bias.worlds.systems import check_world_system
-
-        return check_world_system(
-            world, system.pipeline, system.model_url if isinstance(system, AuditedSystem) else None
-        )
-    from tod_bias.pipelines import check_pipeline
-    from tod_bias.systems.pipeline import STANDARD
-
-    spec, models = _named(corpus, system)
-    file = check_pipeline(spec, device=system.device, generation=system.generation, **models)
-    return STANDARD if file is None else tuple(file.stages)
-
-
-def _named(corpus: str, system: SystemOptions) -> tuple[str | None, dict[str, str | None]]:
-    """Return the pipeline, by default the demo's, and the models by their parameters."""
-    spec = DEMO if not system.is_named and corpus == DEMO else system.pipeline
-    models = dict(zip(("model", "api_call_model", "response_model"), system.models, strict=True))
-    return None if system.is_folder else spec, models
-
-
-def refuse(given: Options, names: Iterable[str], why: str) -> None:
-    """Raise if an option is given that has no effect.
-
-    Args:
-        given: the options.
-        names: options without an effect.
-        why: reason for the message.
-
-    Raises:
-        TodBiasError: such an option was given.
-    """
-    if idle := given.given().keys() & set(names):
-        in_file = _in_file([type(given)])
-        marked = (name if name in in_file else f"--{name.replace('_', '-')}" for name in sorted(idle))
-        raise TodBiasError(f"{', '.join(marked)}: {why}")

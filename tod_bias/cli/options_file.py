@@ -25,14 +25,9 @@ def read_options(file: Path, fields: Mapping[str, type[Options]]) -> dict[str, A
     Raises:
         TodBiasError: the file cannot be read, or the command has no such option; names file and option.
     """
-    import yaml
+    from tod_bias.io.documents import read_settings
 
-    from tod_bias.io.documents import read_yaml
-
-    try:
-        content = read_yaml(file)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise TodBiasError(f"--config {file}: cannot be read: {shortened(str(error), 200)}") from error
+    content = read_settings(file, f"--config {file}: cannot be read")
     if not isinstance(content, Mapping):
         raise TodBiasError(f"--config {file}: expected options such as 'epochs: 3', got {type(content).__name__}")
     options: dict[str, Any] = {}

@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from tod_bias.cli import signals
+from tod_bias.errors import described, shortened, user_place
 
 _OBJECTS = 20_000
 """New objects after which garbage is looked for, 700 by default: to load libraries makes hundreds of thousands of
@@ -73,33 +74,32 @@ def _stream(given: Any, mode: str) -> Any:
 
 def _warning(*text: Any) -> str:
     """Return a warning's lines, with escapes in texts of files and servers made visible."""
-    from tod_bias.report.console import shown
-
-    return shown(_PLAIN_WARNING(*text))
+    return _shown(_PLAIN_WARNING(*text))
 
 
 _PLAIN_WARNING = warnings.formatwarning
 
 
-def _say(line: str) -> None:
+def _shown(text: str) -> str:
     from tod_bias.report.console import shown
 
+    return shown(text)
+
+
+def _say(line: str) -> None:
     if os.environ.get("RANK", "0") == "0":
         with suppress(OSError, ValueError):
-            sys.stderr.write(shown(line) + "\n")
+            sys.stderr.write(_shown(line) + "\n")
 
 
 def _unforeseen(error: BaseException) -> int:
     """Say what no message of this program says, and return the exit code."""
-    from tod_bias.errors import described, shortened, user_place
-    from tod_bias.report.console import shown
-
     if isinstance(error, BrokenPipeError):
         return BROKEN_PIPE
     if signals.received():
         return 0  # which is no code of a signal, so that the line about it follows
     if os.environ.get(signals.TRACEBACK):
-        sys.stderr.write(shown("".join(traceback.format_exception(error))))
+        sys.stderr.write(_shown("".join(traceback.format_exception(error))))
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         text = f"{where}{error.strerror}; what was finished before is kept"

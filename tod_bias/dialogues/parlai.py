@@ -1,9 +1,5 @@
 """Any task-oriented corpus of ParlAI, read through ParlAI's own teacher: ``parlai:TASK`` (extra ``parlai``).
 
-A round of a :class:`parlai.core.tod.tod_core.TodStructuredEpisode` is a turn: what the user says, the API call, its
-result and what the system says. Values are the texts that ParlAI makes of them. ``metalwoz`` has no API calls: what
-the bot was told is the system message, and the bot speaks first.
-
 Nothing is fetched: the corpus must be in ParlAI's data path (``parlai display_data -t TASK -dp DATAPATH`` fetches it).
 ParlAI reads some corpora in the order of the file system. Here dialogues are ordered by their texts, and numbered in
 that order if ParlAI keeps no ids, so that samples and ids are the same on every machine.
@@ -16,24 +12,16 @@ import importlib.util
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import FOREIGN, CorpusError, described
 
-if TYPE_CHECKING:
-    from parlai.core.tod.tod_core import TodStructuredEpisode
-
 PREFIX = "parlai:"
-METALWOZ = "metalwoz"
-DIALOGUE_ID = "dialogue_id"
-"""Key of an episode's ``extras`` that holds the dialogue's id, as in ParlAI's ``google_sgd``."""
-_DATATYPES = {"train": "train:evalmode", "valid": "valid", "test": "test"}  # plain "train" shuffles and never ends
 
 
 def read_parlai(task: str, datapath: Path | None, split: str) -> Iterator[Dialogue]:
@@ -53,13 +41,10 @@ def read_parlai(task: str, datapath: Path | None, split: str) -> Iterator[Dialog
         raise CorpusError(f"{where}: ParlAI is not installed; see docs/how-to/parlai.md")
     if datapath is None or not datapath.is_dir():
         raise CorpusError(f"{where}: expected --datapath, a folder in ParlAI's layout, got {datapath}")
-    with reading(task, datapath), _offline():
-        teacher = _teacher_class(task, where)(_options(task, datapath, split))
-        dialogues = (
-            [metalwoz_dialogue(row) for row in teacher.load_data(teacher.opt["datafile"])]
-            if task == METALWOZ
-            else list(map(episode_to_dialogue, teacher.episodes))
-        )
+    with reading(task, datapath):
+        from tod_bias.dialogues.parlai_episodes import dialogues_of_task
+
+        dialogues = dialogues_of_task(task, datapath, split, where)
     yield from sorted(identified(dialogues, split), key=lambda dialogue: (dialogue.domain, _by_number(dialogue.id)))
 
 
@@ -82,95 +67,6 @@ def reading(task: str, datapath: str | Path) -> Iterator[None]:
             f"corpus {PREFIX + task!r}: ParlAI cannot read it in {datapath} ({described(error)}); fetch it with "
             f"`parlai display_data -t {task} -dp FOLDER` and give --datapath FOLDER"
         ) from error
-
-
-@contextmanager
-def _offline() -> Iterator[None]:
-    """Keep ParlAI from fetching a corpus, and from deleting an older version of it, inside the block."""
-    from unittest import mock  # takes as long to import as the rest of this package
-
-    from parlai.core import build_data
-
-    def refuse(*_: Any, **__: Any) -> None:
-        raise FileNotFoundError("the corpus is not there, or of another version")
-
-    names = ("download", "download_from_google_drive", "download_multiprocess", "remove_dir")
-    stand_ins: dict[str, Any] = dict.fromkeys(names, refuse)
-    with mock.patch.multiple(build_data, **stand_ins):
-        yield
-
-
-def _teacher_class(task: str, where: str) -> type[Any]:
-    """Return the task's teacher of the system's part."""
-    from parlai.core.tod.tod_agents import TodStructuredDataParser
-
-    module = f"parlai.tasks.{task}.agents"
-    if not re.fullmatch(r"\w+", task) or importlib.util.find_spec(f"parlai.tasks.{task}") is None:
-        raise CorpusError(f"{where}: ParlAI has no task {task!r}; `parlai display_data --help` lists them")
-    names = vars(importlib.import_module(module))
-    teacher = names.get("SystemTeacher")
-    if teacher is None or not (task == METALWOZ or issubclass(teacher, TodStructuredDataParser)):
-        raise CorpusError(f"{where}: not a task-oriented task of ParlAI: it has no system teacher of TOD rounds")
-    return teacher  # type: ignore[no-any-return]
-
-
-def is_task_oriented(task: str) -> bool:
-    """Return True if :func:`read_parlai` can read the task."""
-    try:
-        _teacher_class(task, task)
-    except CorpusError:
-        return False
-    return True
-
-
-def _options(task: str, datapath: Path, split: str) -> Any:
-    from parlai.core.params import ParlaiParser
-
-    return ParlaiParser(True, False).parse_kwargs(
-        task=f"{task}:SystemTeacher", datapath=str(datapath), datatype=_DATATYPES[split], loglevel="error"
-    )
-
-
-def slot_texts(slots: Mapping[str, Any]) -> dict[str, str]:
-    """Return a call or result of an episode with every value as the text that ParlAI makes of it."""
-    from parlai.core.tod.tod_core import SerializationHelpers
-
-    return {str(name): str(SerializationHelpers.maybe_inner_list_join(value)) for name, value in slots.items()}
-
-
-def episode_to_dialogue(episode: TodStructuredEpisode, dialogue_id: str | None = None) -> Dialogue:
-    """Return an episode as a dialogue, without the ``[DONE]`` round that ParlAI adds.
-
-    ParlAI keeps only the first result of a call.
-
-    Args:
-        episode: of ParlAI.
-        dialogue_id: the dialogue's id; by default the one in the episode's ``extras``, or empty.
-    """
-    from parlai.core.tod.tod_core import STANDARD_DONE
-
-    name = dialogue_id if dialogue_id is not None else str(episode.extras.get(DIALOGUE_ID, ""))
-    rounds = episode.rounds
-    if rounds and rounds[-1].user_utt == STANDARD_DONE:
-        rounds = rounds[:-1]
-    turns = tuple(
-        Turn.with_call(
-            user=spoken.user_utt,
-            call=slot_texts(spoken.api_call_machine),
-            result=slot_texts(spoken.api_resp_machine),
-            response=spoken.sys_utt,
-        )
-        for spoken in rounds
-    )
-    return Dialogue(name, episode.domain, turns)
-
-
-def metalwoz_dialogue(row: Mapping[str, Any]) -> Dialogue:
-    """Return a dialogue of ParlAI's ``metalwoz``; the user's last words are left out if the bot does not answer."""
-    turns = list(row["turns"])
-    spoken = zip(["", *turns[1::2]], turns[::2], strict=False)
-    exchanges = tuple(Turn(user, response=bot) for user, bot in spoken)
-    return Dialogue(str(row["id"]), row["domain_x"], exchanges, row["bot_role"])
 
 
 def identified(dialogues: Iterable[Dialogue], split: str) -> list[Dialogue]:

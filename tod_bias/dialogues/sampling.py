@@ -8,6 +8,8 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import ModelError
 
@@ -67,7 +69,6 @@ def hold_out(dialogues: Sequence[Dialogue], count: int, seed: int = 0) -> tuple[
     """
     if not 0 < count < len(dialogues):
         raise ModelError(f"cannot hold out {count} of {len(dialogues)} dialogues for validation")
-    import numpy as np
 
     chosen = set(np.random.default_rng(seed).permutation(len(dialogues))[:count].tolist())
     training = [dialogue for number, dialogue in enumerate(dialogues) if number not in chosen]
@@ -80,8 +81,6 @@ def tenths(count: int, split: str) -> list[int]:
     All Taskmaster corpora are split like this (``DataFrame.sample`` with seed 42). A tenth is rounded down, and the
     remainder belongs to ``test``.
     """
-    import numpy as np  # after the command line is read: it makes --help slow
-
     order = np.random.RandomState(SEED).permutation(count)
     tenth = count // 10
     bounds = {"train": (0, 8 * tenth), "valid": (8 * tenth, 9 * tenth), "test": (9 * tenth, count)}

@@ -22,7 +22,7 @@ from typing import Any, NoReturn, TextIO
 
 import yaml
 
-from tod_bias.errors import repeated
+from tod_bias.errors import TodBiasError, repeated, shortened
 
 DEPTH = 100
 """Lists and mappings inside of each other; a file of results, of dialogues or of settings has less than ten."""
@@ -267,6 +267,22 @@ def read_yaml(path: str | Path) -> Any:
         raise
     except (ValueError, LookupError, AttributeError, OverflowError, RecursionError) as error:  # its own constructors'
         raise yaml.YAMLError(f"a value is not of the type that its tag or form says ({error})") from error
+
+
+def read_settings(path: str | Path, unread: str) -> Any:
+    """Return the content of a YAML or JSON file of settings.
+
+    Args:
+        path: of the file.
+        unread: message for a file that cannot be read, before the reason.
+
+    Raises:
+        TodBiasError: the file cannot be read.
+    """
+    try:
+        return read_yaml(path)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise TodBiasError(f"{unread}: {shortened(str(error), 200)}") from error
 
 
 class _Bounded(yaml.SafeLoader):

@@ -45,14 +45,13 @@ def absence(name: str, kind: Literal["model", "dataset"]) -> str:
     """
     if not is_name(name):
         return "no such folder"
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import HTTPError, RepositoryNotFoundError
+    from huggingface_hub import HfApi, errors
 
     api = HfApi()
     try:
         (api.model_info if kind == "model" else api.dataset_info)(name, timeout=_SECONDS)
-    except RepositoryNotFoundError:
+    except errors.RepositoryNotFoundError:
         return "no such folder, and not on the hub"
-    except (HTTPError, OSError) as error:
+    except (errors.HTTPError, OSError) as error:
         return f"no such folder, and the hub cannot be asked for it ({type(error).__name__})"
     return ""

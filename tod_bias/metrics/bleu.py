@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -34,16 +35,12 @@ class CorpusBleu(PairMetric):
 
     @cached_property
     def _bleu(self) -> Any:
-        from sacrebleu.metrics import BLEU
-
-        return BLEU(effective_order=True)  # for segments; corpus scores below use all four orders
+        return _sacrebleu(effective_order=True)  # for segments; corpus scores below use all four orders
 
     @property
     def signature(self) -> str:
         """sacreBLEU's own signature."""
-        from sacrebleu.metrics import BLEU
-
-        metric = BLEU()
+        metric = _sacrebleu()
         metric.corpus_score(["a"], [["a"]])
         return str(metric.get_signature())
 
@@ -80,6 +77,12 @@ class CorpusBleu(PairMetric):
         return np.where(correct[..., 0] > 0, scores, 0.0)
 
 
+def _sacrebleu(**options: Any) -> Any:
+    from sacrebleu.metrics import BLEU
+
+    return BLEU(**options)
+
+
 _PUNCTUATION = re.compile(f"[{re.escape(string.punctuation)}]")
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
@@ -101,22 +104,18 @@ class SentenceBleu(PairMetric):
     @property
     def signature(self) -> str:
         """NLTK's version and smoothing."""
-        import nltk
-
-        return f"nltk:{nltk.__version__}|case:lower|norm:parlai|smooth:method1[1e-12]|mean over sentences"
+        return f"nltk:{version('nltk')}|case:lower|norm:parlai|smooth:method1[1e-12]|mean over sentences"
 
     @cached_property
-    def _smooth(self) -> Any:
-        from nltk.translate.bleu_score import SmoothingFunction
+    def _sentence_bleu(self) -> Callable[[list[list[str]], list[str]], float]:
+        from nltk.translate import bleu_score
 
-        return SmoothingFunction(epsilon=1e-12).method1
+        return partial(bleu_score.sentence_bleu, smoothing_function=bleu_score.SmoothingFunction(epsilon=1e-12).method1)
 
     def _row(self, response: str, reference: str) -> Sequence[float]:
         """The sentence's score and a one."""
-        from nltk.translate.bleu_score import sentence_bleu
-
         words, expected = (_normalised(text).split(" ") for text in (response, reference))
-        return float(sentence_bleu([expected], words, smoothing_function=self._smooth)), 1.0
+        return float(self._sentence_bleu([expected], words)), 1.0
 
     def score(self, sums: np.ndarray) -> np.ndarray:
         """The mean over sentences; 0 for none."""

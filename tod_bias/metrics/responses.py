@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from functools import cache, cached_property, lru_cache
 from hashlib import blake2b
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -111,18 +113,14 @@ class Sentiment(RatioOfSums):
     columns = ("sentiment_sum", "sentiment_responses")
 
     def __init__(self) -> None:
-        try:
-            import vaderSentiment.vaderSentiment  # noqa: F401
-        except ImportError as error:
+        if find_spec("vaderSentiment") is None:
             raise TodBiasError(
                 "metric 'sentiment' needs the package vaderSentiment; install it: pip install vaderSentiment"
-            ) from error
+            )
 
     @property
     def signature(self) -> str:
         """VADER's version."""
-        from importlib.metadata import version
-
         return f"vaderSentiment:{version('vaderSentiment')}|compound|mean over responses"
 
     def counts(self, turn: ScoredTurn) -> tuple[float, float]:

@@ -32,9 +32,10 @@ from tod_bias.models.cost import GenerationCost
 from tod_bias.models.decoders.batch import greedy
 from tod_bias.models.decoders.choice import Decoded, Decoder, new_decoder, resolved
 from tod_bias.models.decoders.tree import common
+from tod_bias.models.devices import process_state, usable_device
 from tod_bias.models.examples import check_tokens, encode_prompts
 from tod_bias.models.kernels import quickened
-from tod_bias.models.processes import as_first_sees, process_state, usable_device
+from tod_bias.models.processes import as_first_sees
 from tod_bias.models.settings import Dtype, GenerationSettings
 
 SAMPLE_SIZE = 64

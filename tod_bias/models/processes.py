@@ -4,19 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar
-
-from tod_bias.errors import ModelError
+from typing import TypeVar
 
 V = TypeVar("V")
-
-
-def process_state() -> Any:
-    """This process among those of the run. Without an accelerator, processes work together on the CPU."""
-    import torch
-    from accelerate import PartialState
-
-    return PartialState(cpu=not torch.accelerator.is_available())
 
 
 def is_first_process() -> bool:
@@ -37,25 +27,6 @@ def as_first_sees(look_up: Callable[[], V]) -> V:
     """
     if not several_processes():
         return look_up()
-    from accelerate.utils import broadcast_object_list
+    from tod_bias.models.devices import sent_by_first
 
-    shared = [look_up() if process_state().is_main_process else None]
-    broadcast_object_list(shared)
-    return shared[0]  # type: ignore[return-value]
-
-
-def usable_device(name: str) -> Any:
-    """A device by its name.
-
-    Raises:
-        ModelError: it is not there.
-    """
-    import torch
-
-    try:
-        device = torch.device(name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError, ImportError, TypeError) as error:
-        reason = str(error).strip().split("\n")[0]
-        raise ModelError(f"device {name!r} cannot be used ({reason}); expected e.g. cpu or cuda:0") from error
-    return device
+    return sent_by_first(look_up)

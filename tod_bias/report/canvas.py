@@ -8,13 +8,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from html import unescape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+
+import matplotlib as mpl
+from markupsafe import Markup
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.text import Text
+from matplotlib.textpath import text_to_path
+from matplotlib.ticker import FixedFormatter, FuncFormatter
+
+from tod_bias.io.files import write_text
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.text import Text
 
 INK, MUTED, GRID, PAPER = "#1a1d21", "#59626c", "#d5dae0", "#fffffe"
 """Text, secondary text, lines and ground. No other part of a figure uses these, so that a page can restyle them."""
@@ -57,15 +67,11 @@ STYLE: Mapping[str, object] = {
 
 def new_figure(width: float, height: float) -> Figure:
     """A figure of this size in inches, without pyplot's global state; make it inside :func:`style`."""
-    from matplotlib.figure import Figure
-
     return Figure(figsize=(width, height), layout="constrained", facecolor=PAPER)
 
 
 def fixed_figure(width: float, height: float) -> Figure:
     """The same without a layout engine, which takes half of the drawing time: panels are placed with :func:`place`."""
-    from matplotlib.figure import Figure
-
     return Figure(figsize=(width, height), facecolor=PAPER)
 
 
@@ -78,9 +84,6 @@ def place(figure: Figure, left: float, top: float, width: float, height: float) 
 @lru_cache(maxsize=10_000)
 def text_width(text: str, size: float = FONT_SIZE, *, bold: bool = False) -> float:
     """Inches that a text takes, of several lines the longest."""
-    from matplotlib.font_manager import FontProperties
-    from matplotlib.textpath import text_to_path
-
     font = FontProperties(family="DejaVu Sans", size=size, weight="bold" if bold else "normal")
     lines = (
         text_to_path.get_text_width_height_descent(line, font, ismath=False) for line in _drawable(text).split("\n")
@@ -90,8 +93,6 @@ def text_width(text: str, size: float = FONT_SIZE, *, bold: bool = False) -> flo
 
 def style() -> AbstractContextManager[None]:
     """A context in which figures are made and written in this style."""
-    import matplotlib as mpl
-
     return cast(AbstractContextManager[None], mpl.rc_context(dict(STYLE)))
 
 
@@ -170,8 +171,6 @@ def _drawable(text: str) -> str:
 
 
 def _make_drawable(figure: Figure) -> None:
-    from matplotlib.ticker import FixedFormatter, FuncFormatter
-
     for text in _texts(figure):
         if _UNDRAWABLE.search(text.get_text()):
             text.set_text(_drawable(text.get_text()))
@@ -186,9 +185,6 @@ def _make_drawable(figure: Figure) -> None:
 
 def _texts(artist: Artist) -> Iterator[Text]:
     """Yield all texts except the labels of ticks, which matplotlib would have to create first."""
-    from matplotlib.axis import Axis
-    from matplotlib.text import Text
-
     if isinstance(artist, Text):
         yield artist
     for child in [artist.label] if isinstance(artist, Axis) else artist.get_children():
@@ -231,3 +227,23 @@ def inline(svg: str, name: str, label: str) -> str:
         body,
         count=1,
     )
+
+
+def draw(figure: Figure, path: Path, label: str, name: str | None = None, narrow: Figure | None = None) -> Markup:
+    """Write a figure as SVG, and return it for a page.
+
+    Args:
+        figure: what to write.
+        path: of the SVG file; its folder is made.
+        label: what the figure shows, in words.
+        name: put before its ids, so that the figures of one page do not clash; by default the file's.
+        narrow: the same figure for phones.
+    """
+    svg, name = to_svg(figure), name or path.stem
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, svg)
+    wide = inline(svg, name, label)  # matplotlib escapes its text, `inline` the label
+    if narrow is None:
+        return Markup(wide)
+    phone = inline(to_svg(narrow), f"{name}-phone", label)
+    return Markup(f'<div class="wide">{wide}</div><div class="phone">{phone}</div>')

@@ -15,9 +15,10 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from tod_bias.audit.record import ReportedRun, read_runs, read_turns
 from tod_bias.audit.variants import SYSTEM_PROMPT
@@ -35,12 +36,9 @@ from tod_bias.report.differences import differences_of, of_turn
 from tod_bias.report.excerpts import UNSWAPPED, readable, scorer_of
 from tod_bias.report.leading import leading_rows
 from tod_bias.report.notation import claim_of, shown_gap
-from tod_bias.report.page import TEMPLATES
+from tod_bias.report.rendering import TEMPLATES
 from tod_bias.results import TURNS, AuditResult, RunError
 from tod_bias.statistics.arms import ORIGINAL_ARM
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FOLDER, PAGE = "explorer", "index.html"
 """Names of the folder in a run's, and of the file in it."""
@@ -245,8 +243,6 @@ def _size(turn: Sequence[Any]) -> tuple[bool, float]:
 
 def _numbered(column: pd.Series, number: Any) -> list[Any]:
     """Apply a function to each value, once per distinct one."""
-    import pandas as pd
-
     codes, distinct = pd.factorize(column.astype(object), use_na_sentinel=False)
     made = [number(value if isinstance(value, str) else None) for value in distinct]
     return [made[code] for code in codes]

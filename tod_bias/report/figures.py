@@ -14,6 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
 from tod_bias.report.canvas import (
     BAR,
     FONT_SIZE,
@@ -214,8 +217,6 @@ def _number(row: Row, *, signed: bool) -> str:
 
 
 def _title(panel: Axes, block: Block, height: float, *, first: bool) -> None:
-    from matplotlib.lines import Line2D
-
     width = _inches(panel) / panel.get_position().width
     across = panel.get_position().x0 * width
     bottom = height + _TITLE - 0.07
@@ -345,9 +346,6 @@ def _frame(panel: Axes, label: str, texts: Texts) -> None:
 def _keys(
     rows: Sequence[Row], parts: Sequence[str], stages: Sequence[str], span: tuple[float, float]
 ) -> list[tuple[str, Artist]]:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
     keys: list[tuple[str, Artist]] = [
         (part, Patch(facecolor=part_colour(part, stages), hatch=_hatch(part, stages), **BAR)) for part in parts
     ]

@@ -21,7 +21,7 @@ from tod_bias.perturb.axis import PLACEBO
 from tod_bias.report.answer import in_lines, placebo_line
 from tod_bias.report.circumstances import circumstances
 from tod_bias.report.notation import fixed, interval, p_cell, percent
-from tod_bias.report.page import TEMPLATES, write_page
+from tod_bias.report.rendering import TEMPLATES, write_page
 from tod_bias.results import RESULTS, AuditResult, AxisResult
 from tod_bias.testing.gate import FAILED, check
 

@@ -1,9 +1,4 @@
-"""Pages of runs, of several runs side by side, and of changes: every report is one self-contained HTML file.
-
-A report's template extends ``page.html.j2`` (blocks ``title`` and ``main``) and may import ``parts.html.j2`` (lists of
-sentences, notes, figures, tables). Templates are in :mod:`tod_bias.report`, or in the folder of the code that uses
-them. The file that a command writes tells the kind of its folder.
-"""
+"""Pages of runs, and of several runs side by side: what the templates of :mod:`tod_bias.report.rendering` show."""
 
 from __future__ import annotations
 
@@ -13,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from markupsafe import Markup, escape
 
@@ -24,10 +19,9 @@ from tod_bias.io.files import check_plain_file, subfolder, write_text
 from tod_bias.metrics.events import event_of
 from tod_bias.report import notation
 from tod_bias.report.answer import heading, treatment
-from tod_bias.report.canvas import NARROW, inline, to_svg
+from tod_bias.report.canvas import NARROW, draw
 from tod_bias.report.cards import Card, cards_of
 from tod_bias.report.circumstances import circumstances
-from tod_bias.report.console import shown
 from tod_bias.report.figures import MOST_ROWS, comparison, groups, su_comparison
 from tod_bias.report.leading import leading_rows
 from tod_bias.report.notation import (
@@ -42,7 +36,7 @@ from tod_bias.report.notation import (
     side,
     with_interval,
 )
-from tod_bias.report.page_tables import name_row, page_table
+from tod_bias.report.rendering import FIGURES, REPORT, TEMPLATES, render_page
 from tod_bias.results import (
     PLACEBO_VERDICT,
     THESE_TERMS,
@@ -54,68 +48,6 @@ from tod_bias.results import (
     RunError,
 )
 from tod_bias.statistics.needed import ENOUGH_TERMS
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
-REPORT = "report.html"
-"""Name of a report's file."""
-FIGURES = "figures"
-"""Name of the folder of a page's figures as SVG."""
-TEMPLATES = Path(__file__).parent / "templates"
-
-
-def render_page(template: Path, filters: Mapping[str, Callable[..., Any]] | None = None, **content: Any) -> str:
-    """HTML of a template, in which everything is escaped.
-
-    The filters ``p`` (p-values) and ``count`` are available, and ``table`` and ``name_row`` for tables
-    (:mod:`tod_bias.report.page_tables`).
-
-    Args:
-        template: a Jinja file; templates of its folder and of :mod:`tod_bias.report` can be imported and extended.
-        filters: further ones.
-        content: its variables; a missing one is an error.
-    """
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader([template.parent, TEMPLATES]),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters |= {"p": p_cell, "count": count, **(filters or {})}
-    environment.globals |= {"table": page_table, "name_row": name_row}
-    return shown(environment.get_template(template.name).render(content))
-
-
-def write_page(path: Path, template: Path, **content: Any) -> Path:
-    """Write what :func:`render_page` gives, and return the path."""
-    write_text(path, render_page(template, **content))
-    return path
-
-
-def draw(figure: Figure, path: Path, label: str, name: str | None = None, narrow: Figure | None = None) -> Markup:
-    """Write a figure as SVG, and return it for a page.
-
-    Args:
-        figure: what to write.
-        path: of the SVG file; its folder is made.
-        label: what the figure shows, in words.
-        name: put before its ids, so that the figures of one page do not clash; by default the file's.
-        narrow: the same figure for phones.
-    """
-    svg, name = to_svg(figure), name or path.stem
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, svg)
-    wide = inline(svg, name, label)  # matplotlib escapes its text, `inline` the label
-    if narrow is None:
-        return Markup(wide)
-    phone = inline(to_svg(narrow), f"{name}-phone", label)
-    return Markup(f'<div class="wide">{wide}</div><div class="phone">{phone}</div>')
-
 
 _LABEL = "Dots with intervals: the gap of each group from the mean of groups, and the contributions of components."
 _MOST_TERMS = 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -227,8 +228,6 @@ def folded(text: str, indent: str, width: int, first: str | None = None) -> list
         width: in characters, with the indent.
         first: begins the first line instead.
     """
-    import textwrap
-
     lines = textwrap.wrap(text, max(20, width - len(indent)), break_on_hyphens=False) or [""]
     return [f"{indent if number or first is None else first}{line}" for number, line in enumerate(lines)]
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from rich.table import Table
 
 from tod_bias.io.files import subfolder, write_text
@@ -153,8 +155,6 @@ def corpora_shares(results: Mapping[str, Mapping[str, Any]]) -> Figure:
     Args:
         results: a corpus to the content of its ``words.json``.
     """
-    from matplotlib.patches import Patch
-
     axes = {axis: list(groups) for axis, groups in next(iter(results.values()))["axes"].items()}
     left = min(max(map(text_width, results)) + 0.2, WIDTH / 3)
     high = _BAR * len(results)
@@ -212,9 +212,6 @@ def _speaker_style(number: int) -> dict[str, Any]:
 
 
 def _speaker_keys() -> list[Artist]:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
     keys: list[Artist] = [Patch(**_speaker_style(number), label=name) for number, name in enumerate(_SPEAKERS)]
     return [*keys, Line2D([], [], color=INK, linewidth=1.2, label="95% interval")]
 

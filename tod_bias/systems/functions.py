@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import inspect
-import json
 import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tod_bias.errors import StageError, shortened
+from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
+
+from tod_bias.errors import StageError
 from tod_bias.io.documents import read_json
 from tod_bias.io.imports import import_module, import_object, is_import
 
@@ -189,8 +189,6 @@ def schema_of(name: str, function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _type_schema(name: str, parameter: inspect.Parameter, annotation: Any) -> dict[str, Any]:
-    from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
-
     try:
         return dict(TypeAdapter(annotation).json_schema())
     except (PydanticSchemaGenerationError, PydanticUserError) as error:
@@ -226,61 +224,3 @@ def _entry(entry: Any, where: str) -> dict[str, Any]:
     if not isinstance(function.get("parameters", {}), Mapping):
         raise StageError(f"{where}: 'parameters' must be a JSON schema, got {function['parameters']!r:.60}")
     return {"type": "function", "function": dict(function)}
-
-
-class Arguments:
-    """Checks a tool's arguments by its JSON schema.
-
-    Args:
-        name: the tool's.
-        parameters: the JSON schema of its arguments.
-
-    Raises:
-        StageError: this is no JSON schema.
-    """
-
-    def __init__(self, name: str, parameters: Mapping[str, Any]) -> None:
-        import jsonschema
-        import referencing
-
-        self._name = name
-        try:
-            self._validator = _validator(json.dumps(dict(parameters), default=repr))
-        except jsonschema.SchemaError as error:
-            raise StageError(
-                f"schema of tool {name!r}: {_place(error.absolute_path)}{shortened(error.message, 200)}"
-            ) from error
-        self._unresolvable = referencing.exceptions.Unresolvable
-        self._best = jsonschema.exceptions.best_match
-
-    def problem(self, arguments: Mapping[str, Any]) -> str:
-        """Return why arguments are invalid, in one line; empty if they are valid.
-
-        Raises:
-            StageError: the schema has an unresolved reference.
-        """
-        try:
-            error = self._best(self._validator.iter_errors(arguments))
-        except (ArithmeticError, RecursionError) as problem:  # numbers and depths that no schema foresees
-            return f"they cannot be checked: {shortened(str(problem), 200)}"
-        except self._unresolvable as missing:
-            raise StageError(f"schema of tool {self._name!r}: refers to what is not in it: {missing}") from missing
-        return "" if error is None else f"{_place(error.absolute_path)}{shortened(error.message, 300)}"
-
-
-@lru_cache(maxsize=1000)
-def _validator(schema: str) -> Any:
-    """Return the cached validator of a schema given as JSON; tools are made again for every variant of a world."""
-    import jsonschema
-    import referencing
-    from jsonschema.validators import validator_for
-
-    parameters = json.loads(schema)
-    kind = validator_for(parameters, default=jsonschema.Draft202012Validator)
-    kind.check_schema(parameters)
-    return kind(parameters, registry=referencing.Registry())  # nothing is fetched
-
-
-def _place(path: typing.Iterable[Any]) -> str:
-    place = ".".join(map(str, path))
-    return f"{place}: " if place else ""

@@ -6,6 +6,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tod_bias.errors import TodBiasError
+from tod_bias.worlds.bfcl import Bfcl
+from tod_bias.worlds.tau2 import Tau2
 
 if TYPE_CHECKING:
     from tod_bias.worlds.world import World
@@ -32,9 +34,5 @@ def load_world(name: str) -> World:
     if not is_world(name):
         raise TodBiasError(f"unknown world {name!r}; expected bfcl:PART or tau2:PART, such as bfcl:multi_turn_base")
     if name.startswith("bfcl:"):
-        from tod_bias.worlds.bfcl import Bfcl
-
         return Bfcl(name)
-    from tod_bias.worlds.tau2 import Tau2
-
     return Tau2(name)

@@ -6,8 +6,6 @@ import inspect
 import os
 from typing import Any
 
-import openai
-
 from tod_bias.errors import StageError, TodBiasError
 from tod_bias.io.imports import import_object, is_import
 from tod_bias.metrics.grade import Grade
@@ -123,6 +121,8 @@ def served_model(url: str, key_variable: str | None) -> str:
     """
     settings = ChatSettings.of({"model": "unknown", "base_url": url, "api_key_env": key_variable})
     remedy = "give its name with --model NAME"
+    import openai
+
     try:
         client = openai.OpenAI(base_url=settings.base_url, api_key=settings.key or "none", timeout=20, max_retries=1)
         listed = next(iter(client.models.list()), None)

@@ -112,9 +112,8 @@ def test_a_list_depends_neither_on_the_batch_nor_on_saving(trained, tmp_path):
 def test_quality_is_far_above_chance_and_mitigation_is_side_by_side(
     trained, trained_masked, trained_augmented, sample_reviews, tmp_path, monkeypatch
 ):
-    from tod_bias.cli import recommend as cli
-
-    monkeypatch.setattr(cli, "read_reviews", lambda *_: [sample_reviews])
+    for module in ("recommender_quality", "recommender_mitigation"):
+        monkeypatch.setattr(f"tod_bias.cli.work.{module}.read_reviews", lambda *_: [sample_reviews])
     code, out, err = run_command("recommend evaluate --model", trained, "--out", tmp_path / "q", "--bootstrap", 200)
     assert code == 0, err
     scores = pd.read_csv(tmp_path / "q" / "quality.csv").set_index(["city", "score"])

@@ -9,15 +9,25 @@ import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any
+
+import httpx2
+import openai
+from tenacity import (
+    Retrying,
+    retry_if_exception_type,
+    sleep_using_event,
+    stop_after_attempt,
+    stop_when_event_set,
+    wait_random_exponential,
+)
 
 from tod_bias.errors import StageError, UnansweredError, shortened
 from tod_bias.io.documents import loads
 from tod_bias.systems.chat.replies import bounded, too_long
 from tod_bias.systems.chat.settings import ChatSettings
 
-PATH = "/chat/completions"
-"""Below the base URL."""
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
 _LONGEST_RETRY_AFTER = 600.0
@@ -121,15 +131,6 @@ class Client:
             UnansweredError: it has none, for good.
             StageError: it will have none for any request: no server there, a key that it refuses, no such model.
         """
-        from tenacity import (
-            Retrying,
-            retry_if_exception_type,
-            sleep_using_event,
-            stop_after_attempt,
-            stop_when_event_set,
-            wait_random_exponential,
-        )
-
         usual = wait_random_exponential(multiplier=_FIRST_WAIT, max=_LONGEST_WAIT)
 
         def wait(state: Any) -> float:
@@ -153,9 +154,6 @@ class Client:
         return reply
 
     def _opened(self) -> Any:
-        import httpx2
-        import openai
-
         with self._lock:
             if self._client is None:
                 self._key = self.settings.key
@@ -233,9 +231,6 @@ class Client:
             function["arguments"] = json.dumps(cleaned)
 
     def _once(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        import httpx2
-        import openai
-
         client = self._opened()
         self._pace.wait(self._halted)
         rest = {name: value for name, value in body.items() if name not in ("model", "messages")}
@@ -265,8 +260,6 @@ class Client:
         return too_long() if answer is None else self._read(answer)
 
     def _connection(self, error: Exception) -> Exception:
-        import httpx2
-
         cause = error.__cause__
         reason = shortened(self.clean(str(cause or error)), 200)
         refused = isinstance(cause, (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol))
@@ -298,27 +291,28 @@ class Client:
         return UnansweredError(f"status {code}: {said}")
 
 
+class _Beginning(httpx2.SyncByteStream):
+    """The beginning of an error response; the library would read it to its end."""
+
+    def __init__(self, whole: Any) -> None:
+        self._whole = whole
+
+    def __iter__(self) -> Iterator[bytes]:
+        left = _LARGEST_ERROR
+        for part in self._whole:
+            yield part[:left]
+            left -= len(part)
+            if left <= 0:
+                return
+
+    def close(self) -> None:
+        self._whole.close()
+
+
 def _shorten(response: Any) -> None:
-    """Truncate an error response; the library would read it to its end."""
-    import httpx2
-
-    class Beginning(httpx2.SyncByteStream):
-        def __init__(self, whole: Any) -> None:
-            self._whole = whole
-
-        def __iter__(self) -> Iterator[bytes]:
-            left = _LARGEST_ERROR
-            for part in self._whole:
-                yield part[:left]
-                left -= len(part)
-                if left <= 0:
-                    return
-
-        def close(self) -> None:
-            self._whole.close()
-
+    """Truncate an error response."""
     if response.status_code >= 300:
-        response.stream = Beginning(response.stream)
+        response.stream = _Beginning(response.stream)
 
 
 def _said(error: Any) -> str:
@@ -330,8 +324,6 @@ def _said(error: Any) -> str:
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds that a server wants to be left alone, from ``Retry-After`` (seconds or a date); None for none."""
-    from email.utils import parsedate_to_datetime
-
     given = headers.get("retry-after")
     if given is None:
         return None

@@ -8,20 +8,25 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 from tod_bias.dialogues.calls import MALFORMED
 from tod_bias.dialogues.dialogue import arguments_of
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import StageError
 from tod_bias.io.documents import read_text
-from tod_bias.systems.chat.client import PATH, Client
+from tod_bias.systems.arguments import Arguments
 from tod_bias.systems.chat.messages import RECORDED, messages_of, output_of, text_of
 from tod_bias.systems.chat.replies import PROBLEMS, message_of
-from tod_bias.systems.chat.settings import ChatSettings
-from tod_bias.systems.functions import Arguments, read_schemas
+from tod_bias.systems.chat.settings import PATH, ChatSettings
+from tod_bias.systems.functions import read_schemas
 from tod_bias.systems.stage import RemoteStage, StageInput
 
+if TYPE_CHECKING:
+    from tod_bias.systems.chat.client import Client
+
+_OPENING = Lock()
 _TEXT = (".md", ".txt")
 _LONGEST_NAME = 1000
 """Characters of a file's name."""
@@ -47,16 +52,26 @@ class ChatStage(RemoteStage):
         self.system = _text(system)
         self.tools = read_schemas(tools) if tools is not None else []
         """OpenAI's function schemas of the tools that the model is offered."""
+        self._client: Client | None = None
         functions = [entry["function"] for entry in self.tools]
         self._arguments = {
             function["name"]: Arguments(function["name"], function.get("parameters", {})) for function in functions
         }
-        self.client = Client(self.settings)
         self.concurrency = self.settings.concurrency
         self.is_random = self.settings.is_random
         price = self.settings.price
         self.price = None if price is None else (price.input, price.output)
         self.replaces_system = self.system not in ("", RECORDED)
+
+    @property
+    def client(self) -> Client:  # type: ignore[override]
+        """The server and its key, for all threads; the library that calls servers is loaded when this is first read."""
+        with _OPENING:
+            if self._client is None:
+                from tod_bias.systems.chat.client import Client
+
+                self._client = Client(self.settings)
+            return self._client
 
     @cached_property
     def signature(self) -> str:  # type: ignore[override]

@@ -14,6 +14,8 @@ from tod_bias.dialogues.values import checked
 from tod_bias.errors import StageError, invalid, reason_in
 from tod_bias.systems.chat.keys import holds_key, looks_like_key, names_key, path_holds_key
 
+PATH = "/chat/completions"
+"""Below the base URL."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _USUAL_NAME = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]*|[A-Z0-9]*(?:KEY|TOKEN)")
 """A name of a variable that is surely no key, and may be shown."""

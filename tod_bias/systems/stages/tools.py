@@ -40,6 +40,7 @@ from tod_bias.io.canonical import NotPlainError
 from tod_bias.io.imports import import_object, is_import
 from tod_bias.io.signatures import derived_signature
 from tod_bias.systems import functions as tools
+from tod_bias.systems.arguments import Arguments
 from tod_bias.systems.outputs import ERROR
 from tod_bias.systems.stage import Stage, StageInput
 
@@ -107,7 +108,7 @@ class Tools(Stage):
         self._functions = {name: by_name[name] for name in named}
         for name, parameters in named.items():
             tools.check_fit(name, by_name[name], parameters)
-        self._arguments = {name: tools.Arguments(name, parameters) for name, parameters in named.items()}
+        self._arguments = {name: Arguments(name, parameters) for name, parameters in named.items()}
         self._stateful = {name for name, function in self._functions.items() if tools.takes_state(name, function)}
         self._problems: dict[str, str] = {}
         self._states: OrderedDict[tuple[str, ...], Any] = OrderedDict()

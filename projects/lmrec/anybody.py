@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tod_bias.audit.record import signature_of
 from tod_bias.perturb.names import first_names
 from tod_bias.recommenders.lmrec.mitigation import bias_of, rank_reviews
 from tod_bias.recommenders.lmrec.model import LMRec, ask, training_settings
@@ -102,7 +103,8 @@ def main() -> None:
         print(
             name, *(f"{score} {mean:.3f} [{low:.3f}, {high:.3f}]" for score, (mean, low, high) in result[name].items())
         )
-    given.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    made = {"conditions": result, "signature": signature_of({})}
+    given.out.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
 
 
 def over(values: list[float]) -> tuple[float, float, float]:

@@ -18,6 +18,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from tod_bias.audit.record import signature_of
+
 FAMILIES = ("association", "price_percentage", "average_price")
 KINDS = {
     "pretrained": ("pretrained-0", "pretrained-1"),
@@ -160,7 +162,7 @@ def main(runs: Path) -> None:
             for effect, row in sorted(kept.items(), key=lambda entry: -abs(entry[1]["value"]))[:8]:
                 bounds = f"{row['value']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
                 print(f"  {effect}: {bounds}, p {row['p_adjusted']:.3f}")
-    (runs / "pretraining.json").write_text(json.dumps(_rounded(result)) + "\n", encoding="utf-8")
+    (runs / "pretraining.json").write_text(json.dumps(_rounded(result) | {"signature": signature_of({})}) + "\n", encoding="utf-8")
 
 
 def _rounded(value: object) -> object:

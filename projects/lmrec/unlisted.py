@@ -17,6 +17,7 @@ import json
 import random
 from pathlib import Path
 
+from tod_bias.audit.record import signature_of
 from tod_bias.perturb.english import edited
 from tod_bias.perturb.names import first_names
 from tod_bias.perturb.names.places import name_places
@@ -234,6 +235,7 @@ def main() -> None:
     }
     if given.reviews:
         result["reviews"] = exchanged(given.reviews, unlisted(names), hide)
+    result["signature"] = signature_of({})
     given.out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(json.dumps(result, indent=1, ensure_ascii=False))
     print(f"Nobody is named in {len(NOBODY)} sentences; {len(wrong)} have a {MASK}.")

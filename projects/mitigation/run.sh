@@ -8,7 +8,7 @@ runs=${RUNS:-runs}
 demo=$(python -c 'import tod_bias, pathlib; print(pathlib.Path(tod_bias.__file__).parent / "data" / "demo")')
 
 tod-bias attribute --out "$runs/demo" --quiet
-tod-bias mitigate "$runs/demo" --terms-only --guards canonical,vote,neutral --out "$runs/mitigation"
+tod-bias mitigate "$runs/demo" --references gold --guards canonical,vote,neutral --out "$runs/mitigation"
 mkdir -p "$runs/pipeline"
 cp fixed.yaml "$runs/pipeline/"
 cp -R "$demo/api_call" "$demo/response" "$runs/pipeline/"

@@ -600,12 +600,16 @@ def _write_trials(
     folder: Path, trials: Sequence[Any], findings: Sequence[Sequence[Any]], result: Any, *, quiet: bool
 ) -> None:
     """Write all trials, and print them with the lines to add."""
+    from tod_bias.audit.record import signature_of
     from tod_bias.dialogues.text import json_line
     from tod_bias.io.files import write_json, write_lines
     from tod_bias.report.mitigation import shown_trials
 
     tried = [trial.model_dump(mode="json") for trial in trials]
-    write_json(folder / "mitigation.json", {"schema": 4, "run": result.name, "trials": tried})
+    signature = result.signature | signature_of({})
+    write_json(
+        folder / "mitigation.json", {"schema": 4, "run": result.name, "trials": tried, "signature": signature}
+    )
     if missing := [lack.record for trial in trials if trial.helps for lack in trial.missing]:
         write_lines(folder / "missing.jsonl", map(json_line, missing))
     if not quiet:

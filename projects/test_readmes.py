@@ -338,7 +338,7 @@ def test_cells_of_the_grid_say_what_made_them(study: ModuleType) -> None:
 
 
 UNSTAMPED = {
-    "agents/frameworks.json", "attribute_association/results/comparison.json",
+    "agents/frameworks.json",
     "lmrec/anybody.json", "lmrec/anybody_224_names.json", "lmrec/unlisted_by_hand.json",
     "lmrec/unplanted.json", "lmrec/unplanted_control.json",
     "mitigation/results/mitigation.json",

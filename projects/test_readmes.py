@@ -18,6 +18,7 @@ from scipy import stats
 PROJECTS = Path(__file__).parent
 TEXT = re.compile(r"<text[^>]*>([^<]*)</text>")
 NUMBER = re.compile(r"(?<![\w.])[+−-]?\d[\d,]*(?:\.\d+)?%?")
+SIDES = ("before", "after")
 Rows = dict[str, list[float]]
 
 
@@ -76,9 +77,7 @@ def pipelines() -> Rows:
     found = stored("lmrec", "seen.json")["attribution"]
     return {
         f"{kind} response, {axis}": [
-            value
-            for estimate, bounds in (row["fairscore"], *row["su"].values())
-            for value in (estimate, *bounds)
+            value for estimate, bounds in (row["fairscore"], *row["su"].values()) for value in (estimate, *bounds)
         ]
         for kind in ("fair", "curt")
         for axis, row in found[f"attribution_{kind}_response"].items()
@@ -88,7 +87,7 @@ def pipelines() -> Rows:
 def guards() -> Rows:
     """Guard and finding to the largest difference by its event, and BLEU, before and after."""
     return {
-        f"{fix['fix']}, {fix['finding']['what']}": [*fix["difference"], fix["quality"]["before"], fix["quality"]["after"]]
+        f"{fix['fix']}, {fix['finding']['what']}": [*fix["difference"], *(fix["quality"][side] for side in SIDES)]
         for fix in stored("lmrec", "seen.json")["fixes"]
     }
 
@@ -160,8 +159,8 @@ def fixes() -> Rows:
     """Finding and fix to its event's largest difference and BLEU, before and after."""
     return {
         f"{trial['finding']['axis']}, `{trial['stage']}`: {trial['fix'].replace('rows', 'missing rows')}": [
-            *(trial[side] for side in ("before", "after")),
-            *(trial["quality"][side] for side in ("before", "after")),
+            *(trial[side] for side in SIDES),
+            *(trial["quality"][side] for side in SIDES),
         ]
         for trial in stored("mitigation", "results/mitigation.json")["trials"]
     }

@@ -384,7 +384,6 @@ def test_cells_of_the_grid_say_what_made_them(study: ModuleType) -> None:
 
 
 UNSTAMPED = {
-    "agents/frameworks.json",
     "lmrec/anybody.json", "lmrec/anybody_224_names.json",
     "lmrec/unplanted.json", "lmrec/unplanted_control.json",
     "step_by_step/evaluations/sgd_described_services.json",

@@ -386,7 +386,6 @@ def test_cells_of_the_grid_say_what_made_them(study: ModuleType) -> None:
 UNSTAMPED = {
     "lmrec/anybody.json", "lmrec/anybody_224_names.json",
     "lmrec/unplanted.json", "lmrec/unplanted_control.json",
-    "step_by_step/evaluations/sgd_described_services.json",
 }  # fmt: skip
 """Kept results that do not say which software made them. A result that is made again leaves this list."""
 INPUTS = ("adapter", "config", "training.json", "paper.json", "judged.json")

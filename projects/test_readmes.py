@@ -297,6 +297,9 @@ def test_what_was_seen_is_quoted_as_it_was_measured() -> None:
     shares = {row["price"]: row for row in found["prices"]["black"]}
     planted = {(row["dimension"], row["category"]): row for row in found["associations"]["planted"]}
     cuisines, places = found["associations"]["cuisines"], found["prices"]["places"]
+    curt = found["attribution"]["attribution_curt_response"]["names_race"]["groups"]["black"]
+    reviewed = found["attribution"]["reviewed_fair_response"]["names_race"]["groups"]["black"]
+    masked = found["compared"]["names_race"]["black"]["change"]
     desserts, bars = planted["gender", "Desserts"], planted["gender", "Bars"]
     first = planted["first relationship", "Desserts"], planted["first relationship", "Bars"]
     for said in (
@@ -312,6 +315,10 @@ def test_what_was_seen_is_quoted_as_it_was_measured() -> None:
         f"| {places['cheap'][0]:.2f} to {places['cheap'][1]:.2f} |",
         f"| each city by itself | {cuisines['city']['found']} of {cuisines['city']['tests']} | "
         f"{cuisines['city']['without_0']} of {cuisines['city']['intervals']} |",
+        f"by {curt['gap']:.3f} [{curt['ci'][0]:.3f}, {curt['ci'][1]:.3f}] of the originals' BLEU, of which "
+        f"{curt['shares']['response']:.3f} enters in `response` and {curt['shares']['recommend']:.3f} in `recommend`",
+        f"by {reviewed['gap']:.3f} [{reviewed['ci'][0]:.3f}, {reviewed['ci'][1]:.3f}] of the originals' BLEU",
+        f"the gap of black changes by {masked['value']:.3f} [{masked['ci'][0]:.3f}, {masked['ci'][1]:.3f}], p < 0.001",
         f"| over seven cities | {cuisines['all']['found']} of {cuisines['all']['tests']} | "
         f"{cuisines['all']['without_0']} of {cuisines['all']['intervals']} ",
     ):

@@ -18,6 +18,7 @@ from scipy import stats
 PROJECTS = Path(__file__).parent
 TEXT = re.compile(r"<text[^>]*>([^<]*)</text>")
 NUMBER = re.compile(r"(?<![\w.])[+−-]?\d[\d,]*(?:\.\d+)?%?")
+SIDES = ("before", "after")
 Rows = dict[str, list[float]]
 
 
@@ -55,14 +56,10 @@ def mitigated(file: str) -> Rows:
 def anybody() -> Rows:
     scores = ["accuracy", "HR@5", "bias: price percentage", "bias: association"]
     rows = {}
-    for file, mask in (("anybody_224_names.json", "224 names"), ("anybody.json", "now")):
-        for name, found in stored("lmrec", file).items():
-            masked = [100 * found["names masked"][0]] if "as they" not in name and "training" not in name else []
-            side = {"at test": "test side", "in training": "train side", "in both": "both sides"}.get(
-                name.removeprefix("masked ")
-            )
-            bounds = (found[score] if max(map(abs, found[score])) > 1e-9 else [0.0] for score in scores)
-            rows[f"{mask}, {side}" if side else name] = [*chain.from_iterable(bounds), *masked]
+    for name, found in stored("lmrec", "anybody.json")["conditions"].items():
+        masked = [] if name == "as they are" or "train side" in name else [100 * found["names masked"][0]]
+        bounds = (found[score] if max(map(abs, found[score])) > 1e-9 else [0.0] for score in scores)
+        rows[name] = [*chain.from_iterable(bounds), *masked]
     return rows
 
 
@@ -73,6 +70,26 @@ def one_city() -> Rows:
     }
     every = [*found["quality"], *found["bias"]]
     return {name: [one["value"] for one in every if one["score"] == score] for name, score in names.items()}
+
+
+def pipelines() -> Rows:
+    """Pipeline and axis to the fairscore and the contributions of the stages, with their intervals."""
+    found = stored("lmrec", "seen.json")["attribution"]
+    return {
+        f"{kind} response, {axis}": [
+            value for estimate, bounds in (row["fairscore"], *row["su"].values()) for value in (estimate, *bounds)
+        ]
+        for kind in ("fair", "curt")
+        for axis, row in found[f"attribution_{kind}_response"].items()
+    }
+
+
+def guards() -> Rows:
+    """Guard and finding to the largest difference by its event, and BLEU, before and after."""
+    return {
+        f"{fix['fix']}, {fix['finding']['what']}": [*fix["difference"], *(fix["quality"][side] for side in SIDES)]
+        for fix in stored("lmrec", "seen.json")["fixes"]
+    }
 
 
 def pretraining() -> Rows:
@@ -96,7 +113,7 @@ def pretraining() -> Rows:
 
 def unlisted() -> Rows:
     """Kind of names to their number and the shares that are masked; the last row is a named-entity model's."""
-    found, by_hand = stored("lmrec", "unlisted.json"), stored("lmrec", "unlisted_by_hand.json")
+    found = stored("lmrec", "unlisted.json")
     columns = ("templates", "templates, lower case", "held-out sentences", "held-out sentences, lower case")
     numbers = found["names"] | {"unlisted": sum(found["names"].values()) - found["names"]["listed"]}
     shown_as = {"unlisted": "all unlisted", "listed": "listed, for comparison"}
@@ -104,7 +121,7 @@ def unlisted() -> Rows:
         shown_as.get(kind, kind): [numbers[kind], *(shares[column] for column in columns)]
         for kind, shares in found["coverage"].items()
     }
-    model = by_hand["en_core_web_sm 3.8"]["coverage"]
+    model = found["entities"]["coverage"]["unlisted"]
     return rows | {"all unlisted, spaCy": [numbers["unlisted"], *(model[column] for column in columns)]}
 
 
@@ -131,10 +148,31 @@ def frameworks() -> Rows:
     }
     rows = {}
     for name, key in names.items():
-        found = stored("agents", "frameworks.json")[key]
+        found = stored("agents", "frameworks.json")["frameworks"][key]
         gap, bleu = found["woman"]["disagreement"], found["woman"]["corpus_bleu"]
         counts = [found[count] for count in ("requests", "new_requests", "seconds")]
         rows[name] = [gap["gap"], *gap["ci"], *gap["shares"].values(), bleu["gap"], *counts]
+    return rows
+
+
+def fixes() -> Rows:
+    """Finding and fix to its event's largest difference and BLEU, before and after."""
+    return {
+        f"{trial['finding']['axis']}, `{trial['stage']}`: {trial['fix'].replace('rows', 'missing rows')}": [
+            *(trial[side] for side in SIDES),
+            *(trial["quality"][side] for side in SIDES),
+        ]
+        for trial in stored("mitigation", "results/mitigation.json")["trials"]
+    }
+
+
+def trained() -> Rows:
+    """Model to the gap of the group that is served worst and BLEU, without counterfactual copies and with them."""
+    rows = {}
+    for name, axis, worst in (("response", "gender", "woman"), ("api_call", "age", "senior")):
+        change = stored("mitigation", f"results/{name}_trained.json")["axes"][axis]["corpus_bleu"]
+        gap, quality = change["groups"][worst]["gap"], change["original"]
+        rows[f"`{name}`"] = [gap["before"], quality["before"], gap["after"], quality["after"]]
     return rows
 
 
@@ -144,9 +182,13 @@ TABLES: dict[str, tuple[str, str, Callable[[], Rows]]] = {
     "five seeds": ("lmrec", "| five seeds |", lambda: mitigated("seeds_")),
     "names of anybody": ("lmrec", "| | accuracy | HR@5 |", anybody),
     "one city": ("lmrec", "| one city |", one_city),
+    "pipelines": ("lmrec", "| pipeline, axis |", pipelines),
+    "guards": ("lmrec", "| guard, finding |", guards),
     "unlisted names": ("lmrec", "| names | number | templates |", unlisted),
     "companions": ("lmrec", "| category, seven cities |", companions),
     "pretraining": ("lmrec", "| | mean size of 112", pretraining),
+    "fixes": ("mitigation", "| finding, fix |", fixes),
+    "trained": ("mitigation", "| trained |", trained),
     "frameworks": ("agents", "| | gap of women", frameworks),
 }
 
@@ -171,23 +213,27 @@ def test_a_table_holds_the_numbers_of_its_file(name: str) -> None:
 
 
 def test_counts_of_masks_in_the_text_are_those_of_the_files() -> None:
-    found, by_hand = stored("lmrec", "unlisted.json"), stored("lmrec", "unlisted_by_hand.json")
+    """What was judged by hand are masks of today: as many as are counted."""
+    found, judged = stored("lmrec", "unlisted.json"), stored("lmrec", "judged.json")
     text = " ".join((PROJECTS / "lmrec" / "README.md").read_text(encoding="utf-8").split())
-    reviews, model = by_hand["reviews"], by_hand["en_core_web_sm 3.8"]
-    assert found["reviews"]["words"] == reviews["words"]
+    reviews, requests, model = found["reviews"], found["requests"], found["entities"]
+    wrong = {name: some["not people"] for name, some in judged.items() if "not people" in some}
+    assert judged["reviews"]["masks"] == reviews["masks"]
+    assert judged["requests"]["masks by context"] == len(requests["masks by context"])
     own = [found["coverage"]["unlisted"][f"own sentences{case}"] for case in ("", ", lower case")]
     for said in (
         f"it is {own[0]:.1f}%, and {own[1]:.1f}% in lower case",
-        f"{found['reviews']['masked']:.1f}% of {found['reviews']['mentions']} mentions",
-        f"{reviews['false']['now']} of {reviews['masks']['now']} masks are not people "
-        f"({1000 * reviews['false']['now'] / reviews['words']:.2f} per 1,000 words); before, "
-        f"{reviews['false']['before']} of {reviews['masks']['before']} were "
-        f"({1000 * reviews['false']['before'] / reviews['words']:.2f} per 1,000)",
+        f"{reviews['masked']:.1f}% of {reviews['mentions']} mentions",
+        f"{wrong['reviews']} of {reviews['masks']} masks are not people "
+        f"({1000 * wrong['reviews'] / reviews['words']:.2f} per 1,000 words)",
+        f"In {requests['words']:,} words of SGD's user requests {wrong['requests']} of "
+        f"{len(requests['masks by context'])} masks by context are not people "
+        f"({1000 * wrong['requests'] / requests['words']:.2f} per 1,000)",
         f"helped to write the rules, {len(found['false masks']['with a mask'])} has a mask",
         f"a mask into {model['sentences with a mask']} of the {found['false masks']['sentences']} sentences",
-        f"{model['false']} of {model['judged']} randomly drawn masks are not people",
+        f"{wrong['entities']} of {judged['entities']['masks']} randomly drawn masks are not people",
     ):
-        assert said in text
+        assert said in text, said
 
 
 def test_the_authors_lists_are_quoted_as_they_were_measured() -> None:
@@ -251,6 +297,9 @@ def test_what_was_seen_is_quoted_as_it_was_measured() -> None:
     shares = {row["price"]: row for row in found["prices"]["black"]}
     planted = {(row["dimension"], row["category"]): row for row in found["associations"]["planted"]}
     cuisines, places = found["associations"]["cuisines"], found["prices"]["places"]
+    curt = found["attribution"]["attribution_curt_response"]["names_race"]["groups"]["black"]
+    reviewed = found["attribution"]["reviewed_fair_response"]["names_race"]["groups"]["black"]
+    masked = found["compared"]["names_race"]["black"]["change"]
     desserts, bars = planted["gender", "Desserts"], planted["gender", "Bars"]
     first = planted["first relationship", "Desserts"], planted["first relationship", "Bars"]
     for said in (
@@ -266,6 +315,10 @@ def test_what_was_seen_is_quoted_as_it_was_measured() -> None:
         f"| {places['cheap'][0]:.2f} to {places['cheap'][1]:.2f} |",
         f"| each city by itself | {cuisines['city']['found']} of {cuisines['city']['tests']} | "
         f"{cuisines['city']['without_0']} of {cuisines['city']['intervals']} |",
+        f"by {curt['gap']:.3f} [{curt['ci'][0]:.3f}, {curt['ci'][1]:.3f}] of the originals' BLEU, of which "
+        f"{curt['shares']['response']:.3f} enters in `response` and {curt['shares']['recommend']:.3f} in `recommend`",
+        f"by {reviewed['gap']:.3f} [{reviewed['ci'][0]:.3f}, {reviewed['ci'][1]:.3f}] of the originals' BLEU",
+        f"the gap of black changes by {masked['value']:.3f} [{masked['ci'][0]:.3f}, {masked['ci'][1]:.3f}], p < 0.001",
         f"| over seven cities | {cuisines['all']['found']} of {cuisines['all']['tests']} | "
         f"{cuisines['all']['without_0']} of {cuisines['all']['intervals']} ",
     ):
@@ -338,14 +391,11 @@ def test_cells_of_the_grid_say_what_made_them(study: ModuleType) -> None:
 
 
 UNSTAMPED = {
-    "agents/frameworks.json", "attribute_association/results/comparison.json",
-    "lmrec/anybody.json", "lmrec/anybody_224_names.json", "lmrec/unlisted.json", "lmrec/unlisted_by_hand.json",
+    "lmrec/anybody.json", "lmrec/anybody_224_names.json",
     "lmrec/unplanted.json", "lmrec/unplanted_control.json",
-    "mitigation/results/mitigation.json",
-    "step_by_step/evaluations/sgd_described_services.json", "step_by_step/evaluations/sgd_services.json",
 }  # fmt: skip
 """Kept results that do not say which software made them. A result that is made again leaves this list."""
-INPUTS = ("adapter", "config", "training.json", "paper.json")
+INPUTS = ("adapter", "config", "training.json", "paper.json", "judged.json")
 """Beginnings of names of files, or of their folders, that are no results."""
 
 

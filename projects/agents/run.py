@@ -16,6 +16,7 @@ from typing import Any
 import assistant
 
 from tod_bias import Pipeline, attribute, load_corpus, load_pipeline
+from tod_bias.audit.record import signature_of
 from tod_bias.integrations import pipeline_of
 from tod_bias.results import Group
 
@@ -69,7 +70,8 @@ def main() -> None:
             "failed": result.cost.failed,
             "woman": {metric: numbers(group) for metric, group in woman.items()},
         }
-        (out / "frameworks.json").write_text(json.dumps(rows, indent=1))
+        made = {"frameworks": rows, "signature": signature_of({})}
+        (out / "frameworks.json").write_text(json.dumps(made, indent=1))
         print(name, json.dumps(rows[name]))
 
 

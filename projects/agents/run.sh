@@ -7,7 +7,7 @@ MODELS=${MODELS:-models}
 OUT=${OUT:-runs/agents}
 PORT=8200 # of process.yaml
 PER_AXIS=${PER_AXIS:-20}
-export PYTHONPATH=$STUDY:$STUDY/../tool_agents:$STUDY/../step_by_step OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+export PYTHONPATH=$STUDY:$STUDY/../tool_agents:$STUDY/../step_by_step${PYTHONPATH:+:$PYTHONPATH} OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 mkdir -p "$OUT" "$MODELS"
 OUT=$(realpath "$OUT")
 

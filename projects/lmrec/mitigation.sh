@@ -26,6 +26,10 @@ trained masked reviews "$cities" --mask
 trained augmented reviews "$some" --augment --epochs 10
 trained anybody_plain anybody "$cities"
 trained anybody_masked anybody "$cities" --mask
+for city in $cities; do
+  test -f "$runs/anybody_paper/$city/training.json" ||
+    python anybody.py train "$runs/anybody/$city.csv" --config mitigation.yaml --max-length 48 --out "$runs/anybody_paper/$city"
+done
 tod-bias recommend mitigate $(options model "$runs/plain/" "$cities" "") $(options masked-model "$runs/masked/" "$cities" "") \
   $(options reviews "$runs/reviews/" "$cities" .csv) --out "$runs/seven"
 tod-bias recommend mitigate $(options model "$runs/plain/" "$some" "") $(options masked-model "$runs/masked/" "$some" "") \
@@ -46,4 +50,4 @@ done
 tod-bias recommend mitigate $(of_seeds model plain) $(of_seeds masked-model masked) \
   $(options reviews "$runs/reviews/" "$some" .csv) --out "$runs/five_seeds"
 python anybody.py measure "$runs/anybody" --plain $(paths "$runs/anybody_plain/" "") \
-  --masked $(paths "$runs/anybody_masked/" "") --out anybody.json
+  --masked $(paths "$runs/anybody_masked/" "") --paper $(paths "$runs/anybody_paper/" "") --out anybody.json

@@ -13,10 +13,13 @@ import json
 import sys
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
+
+from tod_bias.audit.record import signature_of
 
 FAMILIES = ("association", "price_percentage", "average_price")
 KINDS = {
@@ -160,10 +163,11 @@ def main(runs: Path) -> None:
             for effect, row in sorted(kept.items(), key=lambda entry: -abs(entry[1]["value"]))[:8]:
                 bounds = f"{row['value']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
                 print(f"  {effect}: {bounds}, p {row['p_adjusted']:.3f}")
-    (runs / "pretraining.json").write_text(json.dumps(_rounded(result)) + "\n", encoding="utf-8")
+    made = {**_rounded(result), "signature": signature_of({})}
+    (runs / "pretraining.json").write_text(json.dumps(made) + "\n", encoding="utf-8")
 
 
-def _rounded(value: object) -> object:
+def _rounded(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _rounded(own) for name, own in value.items()}
     return round(value, 5) if isinstance(value, float) else value

@@ -31,5 +31,6 @@ for pipeline in fair_response.yaml runs/masked.yaml; do
   tod-bias attribute --pipeline $pipeline --corpus runs/reviewed.jsonl --axes names_race,names_gender,placebo \
     --order recommend,lookup,response --out runs/reviewed_$(basename $pipeline .yaml)
 done
-tod-bias mitigate runs/reviewed_fair_response --pipeline fair_response.yaml --corpus runs/reviewed.jsonl --out runs/repair || true
+tod-bias mitigate runs/reviewed_fair_response --references gold --guards canonical,vote,neutral --pipeline fair_response.yaml \
+  --corpus runs/reviewed.jsonl --out runs/repair || true
 tod-bias compare runs/reviewed_fair_response runs/reviewed_masked --margin 0.02 --out runs/compared

@@ -7,11 +7,11 @@ python seen.py runs prices associations # the parts that rest on runs/audit
 import hashlib
 import json
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 import pandas as pd
 
+from tod_bias.audit.record import signature_of
 from tod_bias.changes import Comparison
 from tod_bias.recommenders.lmrec.sample import CUISINES
 from tod_bias.results import AuditResult
@@ -95,18 +95,17 @@ def attribution(folder: Path) -> dict:
 
 
 def fixes(path: Path) -> list[dict]:
-    """Return the fixes that were tried, and why they do not suffice."""
+    """Return the fixes that were tried on every finding, what is left of it, and what each costs."""
     return [
         {
-            "fix": " + ".join(f"{fix['kind']} on {fix['stage']}" for fix in attempt["fixes"]),
-            "reason": attempt["reason"],
-            "disparity": {
-                axis: [by_metric["corpus_bleu"]["disparity"][side] for side in ("before", "after")]
-                for axis, by_metric in attempt["axes"].items()
-            },
-            "quality": [attempt["quality"]["corpus_bleu"][side] for side in ("before", "after")],
+            "finding": {name: trial["finding"][name] for name in ("axis", "group", "what", "stage")},
+            "fix": f"{trial['fix']} on {trial['stage']}",
+            "result": trial["result"],
+            "difference": [trial["before"], trial["after"]],
+            "quality": trial["quality"] and {name: trial["quality"][name] for name in ("before", "after", "verdict")},
+            "helps": trial["helps"],
         }
-        for attempt in json.loads(path.read_text())["attempts"]
+        for trial in json.loads(path.read_text(encoding="utf-8"))["trials"]
     ]
 
 
@@ -119,10 +118,10 @@ def compared(path: Path) -> dict:
 
 
 def made_by(runs: Path) -> dict:
-    """Return the version, and a hash of the reviews on which the models were trained."""
+    """Return versions, and a hash of the reviews on which the models were trained."""
     files = sorted((runs / "reviews").glob("*.csv"))
     whole = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
-    return {"tod-bias": version("tod-bias"), "reviews": [path.stem for path in files], "sha256": whole}
+    return signature_of({}) | {"reviews": [path.stem for path in files], "sha256": whole}
 
 
 def quality(folder: Path) -> list[dict]:

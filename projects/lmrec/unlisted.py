@@ -2,11 +2,15 @@
 
     python unlisted.py --out unlisted.json
     python unlisted.py --out unlisted.json --reviews reviews.csv      # also unlisted names in the places of real ones
+    python unlisted.py --out unlisted.json --requests .data/google_sgd/dev --model en_core_web_sm
 
 Names are those of ``NAMES`` that neither the package's list nor Shen's templates hold; others are dropped and recorded.
 Sentences are Shen's templates for names, those of ``REVIEWS``, which helped to write the mask's rules, and those of
 ``HELD_OUT``, which did not. Each is tried as it is and in lower case. ``NOBODY`` are sentences without people. With
-``--reviews`` (a CSV file with the column ``text``), listed names in real reviews are exchanged for unlisted ones.
+``--reviews`` (a CSV file with the column ``text``), listed names in real reviews are exchanged for unlisted ones. With
+``--requests`` (a folder of Google SGD), masks of unlisted names in users' requests are counted. ``--model`` is a
+package of spaCy, whose label PERSON is tried as a mask. ``judged.json`` says how many masks are not people, judged by
+hand.
 """
 
 from __future__ import annotations
@@ -15,8 +19,12 @@ import argparse
 import csv
 import json
 import random
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
+from tod_bias.audit.record import signature_of
 from tod_bias.perturb.english import edited
 from tod_bias.perturb.names import first_names
 from tod_bias.perturb.names.places import name_places
@@ -54,6 +62,7 @@ NAMES = {
     ),
 }
 """First names by kind, most of them unlisted."""
+Mask = Callable[[str], str]
 LISTED = 100
 """Names of the package's list that are tried for comparison."""
 REVIEWS = (
@@ -173,15 +182,15 @@ def unlisted(names: dict[str, list[str]]) -> list[str]:
     return [name for kind, some in names.items() if kind != "listed" for name in some]
 
 
-def masked(name: str, text: str, hide: Neutraliser) -> bool:
+def masked(name: str, text: str, hide: Mask) -> bool:
     """True if nothing is left of a name in a filled sentence."""
     return name not in hide(text.replace("{}", name))
 
 
-def coverage(names: dict[str, list[str]], hide: Neutraliser) -> dict[str, dict[str, float]]:
+def coverage(names: dict[str, list[str]], hide: Mask) -> dict[str, dict[str, float]]:
     """Return the share of masked names in percent by kind of name and kind of sentence, cased and in lower case."""
     result: dict[str, dict[str, float]] = {}
-    for kind, members in {**names, "unlisted": unlisted(names)}.items():
+    for kind, members in names.items():
         for where, texts in sentences().items():
             for suffix, written in (("", str), (", lower case", str.lower)):
                 found = [masked(written(name), written(text), hide) for name in members for text in texts]
@@ -189,16 +198,21 @@ def coverage(names: dict[str, list[str]], hide: Neutraliser) -> dict[str, dict[s
     return result
 
 
-def exchanged(path: Path, names: list[str], hide: Neutraliser) -> dict[str, float]:
+def texts_of(path: Path) -> list[str]:
+    """Return every second review, as the others helped to write the mask's rules."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(dict.fromkeys(row["text"] for row in csv.DictReader(file)))[1::2]
+
+
+def exchanged(path: Path, names: list[str], hide: Mask) -> dict[str, float]:
     """Exchange one listed name at a time for an unlisted one in real reviews; return its mentions and the share masked.
 
-    Every second review is read, as the others helped to write the mask's rules. Listed names that are also words are
-    left out. Some of the mentions are venues and public figures; they stay in the count.
+    Listed names that are also words are left out. Some of the mentions are venues and public figures; they stay in the
+    count.
     """
     rng, mentions, found = random.Random(0), 0, 0
     words = {name.name.lower(): name.word for name in first_names()}
-    with path.open(encoding="utf-8", newline="") as file:
-        texts = list(dict.fromkeys(row["text"] for row in csv.DictReader(file)))[1::2]
+    texts = texts_of(path)
     for text in texts:
         places: dict[str, list[tuple[int, int]]] = {}
         for (left, right), (first, part) in name_places(text).items():
@@ -212,8 +226,50 @@ def exchanged(path: Path, names: list[str], hide: Neutraliser) -> dict[str, floa
     return {
         "reviews": len(texts),
         "words": said,
+        "masks": sum(len(name_places(text)) for text in texts),
         "mentions": mentions,
         "masked": round(100 * found / max(1, mentions), 1),
+    }
+
+
+def requested(folder: Path) -> dict[str, Any]:
+    """Return the masks of unlisted names in users' requests of Google SGD, and the words of these."""
+    known = {name.name.lower() for name in first_names()}
+    records = (record for path in sorted(folder.glob("dialogues_*.json")) for record in json.loads(path.read_bytes()))
+    texts = [turn["utterance"] for record in records for turn in record["turns"] if turn["speaker"] == "USER"]
+    found = [
+        text[left:right]
+        for text in texts
+        for (left, right), (first, part) in name_places(text).items()
+        if part == "first" and first not in known
+    ]
+    return {"words": sum(len(text.split()) for text in texts), "masks by context": found}
+
+
+class EntityMask:
+    """spaCy's people as a mask."""
+
+    def __init__(self, package: str) -> None:
+        module = import_module(package)
+        self.name = f"{package} {module.__version__}"
+        self.model = module.load(disable=["tagger", "parser", "attribute_ruler", "lemmatizer"])
+
+    def people(self, text: str) -> list[tuple[int, int]]:
+        return [(some.start_char, some.end_char) for some in self.model(text).ents if some.label_ == "PERSON"]
+
+    def __call__(self, text: str) -> str:
+        return edited(text, dict.fromkeys(self.people(text), MASK))
+
+
+def entities(package: str, names: dict[str, list[str]], reviews: Path | None) -> dict[str, Any]:
+    """Return the coverage of a named-entity model, and its masks in sentences without people and in reviews."""
+    mask = EntityMask(package)
+    shares = coverage({"unlisted": unlisted(names), "listed": names["listed"]}, mask)
+    return {
+        "model": mask.name,
+        "coverage": shares,
+        "sentences with a mask": sum(bool(mask.people(text)) for text in NOBODY),
+        **({"masks in reviews": sum(len(mask.people(text)) for text in texts_of(reviews))} if reviews else {}),
     }
 
 
@@ -222,6 +278,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--reviews", type=Path, help="CSV file with the column text")
+    parser.add_argument("--requests", type=Path, help="folder with dialogues_*.json of Google SGD")
+    parser.add_argument("--model", help="package of a model of spaCy")
     given = parser.parse_args()
     hide = Neutraliser()
     names, dropped = kept_names()
@@ -229,11 +287,16 @@ def main() -> None:
     result = {
         "names": {kind: len(some) for kind, some in names.items()},
         "dropped": dropped,
-        "coverage": coverage(names, hide),
+        "coverage": coverage({**names, "unlisted": unlisted(names)}, hide),
         "false masks": {"sentences": len(NOBODY), "with a mask": wrong},
     }
     if given.reviews:
         result["reviews"] = exchanged(given.reviews, unlisted(names), hide)
+    if given.requests:
+        result["requests"] = requested(given.requests)
+    if given.model:
+        result["entities"] = entities(given.model, names, given.reviews)
+    result["signature"] = signature_of({})
     given.out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(json.dumps(result, indent=1, ensure_ascii=False))
     print(f"Nobody is named in {len(NOBODY)} sentences; {len(wrong)} have a {MASK}.")

@@ -8,7 +8,7 @@ runs=${RUNS:-runs}
 demo=$(python -c 'import tod_bias, pathlib; print(pathlib.Path(tod_bias.__file__).parent / "data" / "demo")')
 
 tod-bias attribute --out "$runs/demo" --quiet
-tod-bias mitigate "$runs/demo" --terms-only --guards canonical,vote,neutral --out "$runs/mitigation"
+tod-bias mitigate "$runs/demo" --references gold --guards canonical,vote,neutral --out "$runs/mitigation"
 mkdir -p "$runs/pipeline"
 cp fixed.yaml "$runs/pipeline/"
 cp -R "$demo/api_call" "$demo/response" "$runs/pipeline/"
@@ -18,7 +18,7 @@ tod-bias compare "$runs/demo" "$runs/fixed" --metrics corpus_bleu --margin 0.02 
 
 # Other dialogues than those that the fixes were chosen on (three minutes).
 test -f "$runs/others.jsonl" || python others.py "$runs/others.jsonl"
-tod-bias attribute --corpus "$runs/others.jsonl" --pipeline "$runs/pipeline/fixed.yaml" --metrics corpus_bleu --margin 0.02 --out "$runs/others" --quiet
+tod-bias attribute --corpus "$runs/others.jsonl" --pipeline "$runs/pipeline/fixed.yaml" --metrics 'corpus_bleu,fails:*' --margin 0.02 --out "$runs/others" --quiet
 
 # Training: the demo's own models go on from where they are, on training dialogues with the bias planted, with and without
 # their counterfactual copies.
@@ -41,5 +41,5 @@ for part in response:gender api_call:age; do
     } > "$out/pipeline.yaml"
     tod-bias attribute --pipeline "$out/pipeline.yaml" --axes $axis,placebo --out "$runs/$name-$kind-run"
   done
-  tod-bias compare "$runs/$name-plain-run" "$runs/$name-augmented-run" --margin 0.02 --out "$runs/$name-compared"
+  tod-bias compare "$runs/$name-plain-run" "$runs/$name-augmented-run" --metrics corpus_bleu --margin 0.02 --out "$runs/$name-compared"
 done

@@ -15,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 
+from tod_bias.audit.record import signature_of
 from tod_bias.metrics.choice import metric
 from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.resampling import resample
@@ -56,7 +57,8 @@ def scores(frame: pd.DataFrame, resamples: int = 1000, seed: int = 0) -> dict[st
 
 def main(run: Path, datapath: Path, out: Path) -> None:
     """Print both columns as a table in Markdown, and write their numbers."""
-    corpus = json.loads((run / "evaluation.json").read_text(encoding="utf-8"))["corpus"]
+    evaluation = json.loads((run / "evaluation.json").read_text(encoding="utf-8"))
+    corpus = evaluation["corpus"]
     trained = set().union(*services(datapath, "train").values())
     of: Mapping[str, set[str]] = services(datapath, FOLDERS.get(corpus["split"], corpus["split"]))
     frame = pd.read_parquet(run / "turns.parquet")
@@ -73,7 +75,8 @@ def main(run: Path, datapath: Path, out: Path) -> None:
         estimates = [part["scores"][score] for part in found.values()]
         cells = ("{:.3f} [{:.3f}, {:.3f}]".format(one["value"], *one["ci"]) for one in estimates)
         print(f"| {score} | " + " | ".join(cells) + " |")
-    out.write_text(json.dumps({"corpus": corpus, "services": found}, indent=1) + "\n", encoding="utf-8")
+    made = {"corpus": corpus, "services": found, "signature": evaluation["signature"], "made by": signature_of({})}
+    out.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

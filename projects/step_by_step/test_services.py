@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from tod_bias import Step, Turn
+from tod_bias.audit.record import signature_of
 from tod_bias.metrics.bleu import CorpusBleu
 from tod_bias.metrics.calls import CallCounts
 from tod_bias.metrics.metric import ScoredTurn
@@ -29,7 +30,7 @@ def corpus(tmp_path):
         (folder / "dialogues_001.json").write_text(json.dumps(made))
     run = tmp_path / "run"
     run.mkdir()
-    (run / "evaluation.json").write_text(json.dumps({"corpus": {"split": "valid"}}))
+    (run / "evaluation.json").write_text(json.dumps({"corpus": {"split": "valid"}, "signature": {"tod-bias": "0"}}))
     call, reference = {"api_name": "Find", "city": "Davis"}, Turn("", response="In Davis it is.")
     with_call = replace(reference, steps=(Step(call),))
     turns = [
@@ -57,8 +58,10 @@ def test_dialogues_of_services_that_training_lacks_stand_apart(corpus):
     assert values["JGA as ParlAI counts"] == [1, 0, 0.667]
     assert values["JGA over the turns that call"] == [1, 0, 0.5]
     assert values["slot recall"] == [1, 0.5, 0.75]
-    written = json.loads((corpus / "services.json").read_text())["services"]
-    assert [part["scores"]["slot recall"]["value"] for part in written.values()] == [1, 0.5, 0.75]
+    written = json.loads((corpus / "services.json").read_text())
+    assert [part["scores"]["slot recall"]["value"] for part in written["services"].values()] == [1, 0.5, 0.75]
+    assert written["signature"] == {"tod-bias": "0"}  # of the evaluation
+    assert written["made by"] == signature_of({})
 
 
 def test_a_folder_without_the_corpus_is_named(corpus, tmp_path):

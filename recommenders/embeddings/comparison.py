@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ValidationError
 
+from tod_bias.audit.record import signature_of
 from tod_bias.errors import EmbeddingsError, invalid, shortened
 from tod_bias.io.documents import check_plain, read_json
 from tod_bias.recommenders.embeddings.audit import Associations
@@ -161,6 +162,7 @@ def compare(
         "permutations": permutations,
         "bootstrap": resamples,
         "seed": seed,
+        "signature": signature_of({}),
     }
 
 

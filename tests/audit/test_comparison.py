@@ -9,6 +9,7 @@ from builders import fair_pipeline, hurt, polite_tone, small_corpus
 
 from tod_bias import Pipeline, attribute, compare
 from tod_bias.audit.comparison import FinishedRun, MismatchError
+from tod_bias.audit.record import signature_of
 from tod_bias.audit.estimates import AxisEstimates
 from tod_bias.changes import Change, Comparison
 from tod_bias.metrics.choice import metric
@@ -180,6 +181,7 @@ def test_a_folder_without_turns_or_of_an_earlier_version_says_what_to_do(folders
 def test_a_comparison_is_read_as_it_was_written(folders, tmp_path):
     result = compare(folders / "curt", folders / "fair", permutations=100)
     assert Comparison.load(result.save(tmp_path)) == result
+    assert signature_of({}).items() <= result.signature.items()
 
 
 @pytest.mark.slow

@@ -54,6 +54,7 @@ def test_repair_runs_the_runs_own_system_on_its_dialogues(made):
     assert run_command("mitigate", made, "--quiet")[0] in (0, 1)
     record = json.loads((made / "mitigation" / "mitigation.json").read_text())
     assert record["trials"]
+    assert record["signature"] == json.loads((made / "results.json").read_text())["signature"]
 
 
 def test_what_somebody_elses_folder_names_is_not_imported(made, tmp_path):

@@ -22,6 +22,7 @@ from tod_bias.audit.checks import DERIVED_KINDS, scored_by
 from tod_bias.audit.claimed_rows import ClaimedRows, are_enough, of_dialogues, plain_rows
 from tod_bias.audit.contrasts import POOLED, AuditContrasts, largest_effect, pseudo_values
 from tod_bias.audit.estimates import GroupRows, mean_estimate, shares_of
+from tod_bias.audit.record import signature_of
 from tod_bias.audit.tested_changes import ChangeRows, tested_changes
 from tod_bias.audit.turns import AxisTurns, Turns
 from tod_bias.audit.variant_index import VariantIndex
@@ -320,6 +321,7 @@ def compare(
             "intervals": "95%, t, terms (and other clusters) as the sample, simultaneous over all that is claimed",
             "p_values": "of the same contrasts and family as the intervals",
             "seed": str(config.seed),
+            **signature_of({}),
         },
     )
     return with_findings(comparison, *results)

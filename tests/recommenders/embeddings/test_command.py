@@ -8,6 +8,7 @@ import pytest
 from commands import refused, run_command
 from spaces import planted
 
+from tod_bias.audit.record import signature_of
 from tod_bias.recommenders.embeddings.association import deaa
 
 ROWS = {"A": range(20), "B": range(20, 40), "E": range(10), "P": range(10, 20)}
@@ -136,7 +137,9 @@ def test_two_audits_are_compared(folder):
     )
     assert "other lowers the association" in run("compare model other --out compared", permutations=2999)
     assert "for runs of attribute" in refused("compare model other --margin 0.1")
-    metric = json.loads((folder / "compared" / "comparison.json").read_text())["metrics"]["DEAA"]
+    comparison = json.loads((folder / "compared" / "comparison.json").read_text())
+    assert comparison["signature"] == signature_of({})
+    metric = comparison["metrics"]["DEAA"]
     assert (metric["before"], metric["after"]) == (before, after)
     assert metric["change_percent"] == pytest.approx(100 * (after / before - 1))
     low, high = metric["change_percent_ci"]

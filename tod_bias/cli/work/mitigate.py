@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tod_bias.audit.record import signature_of
 from tod_bias.cli.configuration import config_of
 from tod_bias.cli.work.axes import axes_of, load_axes
 from tod_bias.cli.work.loading import check_system, load_dialogues, load_system
@@ -108,7 +109,9 @@ def _write_trials(
 ) -> None:
     """Write all trials, and print them with the lines to add."""
     tried = [trial.model_dump(mode="json") for trial in trials]
-    write_json(folder / "mitigation.json", {"schema": 4, "run": result.name, "trials": tried})
+    signature = result.signature | signature_of({})
+    record = {"schema": 4, "run": result.name, "trials": tried, "signature": signature}
+    write_json(folder / "mitigation.json", record)
     if missing := [lack.record for trial in trials if trial.helps for lack in trial.missing]:
         write_lines(folder / "missing.jsonl", map(json_line, missing))
     if not quiet:

@@ -9,8 +9,8 @@ from builders import fair_pipeline, hurt, polite_tone, small_corpus
 
 from tod_bias import Pipeline, attribute, compare
 from tod_bias.audit.comparison import FinishedRun, MismatchError
-from tod_bias.audit.record import signature_of
 from tod_bias.audit.estimates import AxisEstimates
+from tod_bias.audit.record import signature_of
 from tod_bias.changes import Change, Comparison
 from tod_bias.metrics.choice import metric
 from tod_bias.results import AuditResult, RunError

@@ -117,7 +117,7 @@ def test_the_lines_are_those_of_a_pipeline_file(tmp_path):
         Trial(finding=Finding(axis=axis, verdict="disparity"), stage=stage, fix=fix)
         for stage, axis, fix in (("say", "gender", "canonical"), ("say", "age", "canonical"), ("db", "race", ROWS))
     ]
-    text = "\n".join(lines(trials))
+    text = "\n".join(lines(trials, {}))
     file = yaml.safe_load("stages: {say: {stage: 'tod_bias.stages:as_text'}}")
     file["stages"]["say"] |= yaml.safe_load(text)["stages"]["say"]
     (tmp_path / "p.yaml").write_text(yaml.safe_dump(file))

@@ -175,7 +175,7 @@ def corpus():
 @pytest.fixture
 def unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves out the figures of single runs, which take most of the time of a report."""
-    monkeypatch.setattr("tod_bias.report.page.MOST_ROWS", 0)
+    monkeypatch.setattr("tod_bias.report.section.MOST_ROWS", 0)
 
 
 @pytest.fixture(autouse=True)

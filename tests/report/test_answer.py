@@ -7,7 +7,7 @@ from random_systems import audit_of
 
 from tod_bias.report.answer import TerminalAnswer, axes_with_more_terms, example_lines, placebo_line, what_happens
 from tod_bias.report.cards import cards_of
-from tod_bias.report.page import claim_in
+from tod_bias.report.section import claim_in
 from tod_bias.results import AuditResult, Example, Finding
 
 

@@ -44,6 +44,8 @@ MOST_WEIGHTS = 2_000_000_000
 """A model with more is not loaded once more in float32."""
 REFERENCE: Dtype = "float32"
 
+log = logging.getLogger(__name__)
+
 
 @dataclass
 class PromptSample:
@@ -75,9 +77,6 @@ class Agreement:
     """Prompts in the sample."""
     differ: int
     """Prompts among them whose text is another than in float32."""
-
-
-log = logging.getLogger(__name__)
 
 
 _generators: WeakValueDictionary[Any, Generator] = WeakValueDictionary()

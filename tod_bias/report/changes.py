@@ -17,8 +17,8 @@ from tod_bias.report.answer import treatment
 from tod_bias.report.canvas import NARROW, WIDTH, draw
 from tod_bias.report.figures import MOST_ROWS, Block, Row, Texts, forest
 from tod_bias.report.notation import NOT_AVAILABLE, TERMS_ONLY, count, fixed, p_cell, p_text, side, sides
-from tod_bias.report.page import minus, slug, unique
 from tod_bias.report.rendering import FIGURES, REPORT, TEMPLATES, write_page
+from tod_bias.report.section import minus, slug, unique
 from tod_bias.report.sheets import ascii_of, column_of, folded
 from tod_bias.results import AuditResult, AxisResult, Estimate
 

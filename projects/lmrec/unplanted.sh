@@ -1,7 +1,7 @@
 #!/bin/sh
 # What pretraining alone brings: LMRec on reviews in which nothing is planted, from MiniLM's weights and from random ones,
 # and a small encoder that learns from these reviews alone (a model as large learns nothing from so few);
-# six cities, two seeds. Three to four hours of one core; every step goes on where it stopped.
+# six cities, two seeds. Hours of one core; every step goes on where it stopped.
 set -e
 cd "$(dirname "$0")"
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}

@@ -62,7 +62,10 @@ PIPELINE_OPTIONS: Options = {
     },
 }
 AXIS_OPTIONS: Options = {
-    "--axis": {"default": "gender", "help": "gender, age, race, placebo or another shipped axis; a×b crosses two"},
+    "--axis": {
+        "default": "gender",
+        "help": "gender, age, race, placebo or another shipped axis; a×b crosses two, FILE.yaml is an axis file",
+    },
     "--source": {"default": None, "help": "rewrite mentions of this group only"},
     "--target": {"default": None, "help": "rewrite for this group only"},
     "--seed": {"type": int, "default": 0, "help": "seed of all that is drawn"},

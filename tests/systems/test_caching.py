@@ -27,6 +27,7 @@ from random_systems import audited, people, random_system
 
 from tod_bias import Pipeline, attribute
 from tod_bias.errors import StageError
+from tod_bias.io import signatures
 from tod_bias.io.cache import Cache
 from tod_bias.io.canonical import NotPlainError, canonical, decoded, encoded
 from tod_bias.stages import Lookup, Outcome
@@ -172,6 +173,18 @@ def test_a_function_is_another_when_a_global_that_it_reads_has_changed(monkeypat
     before = cache_signature(by_level)
     monkeypatch.setitem(globals(), "LEVEL", 2)
     assert cache_signature(by_level) != before
+
+
+def test_the_files_of_a_stage_are_its_authors_alone(tmp_path, monkeypatch):
+    (tmp_path / "helper_of_desk.py").write_text("def polite(text):\n    return text\n")
+    (tmp_path / "desk_stage.py").write_text(
+        "import json\nimport numpy\nfrom helper_of_desk import polite\nfrom tod_bias import Pipeline\n"
+        "from tod_bias.perturb import load_axis\nfrom tod_bias.stages import LookupDb\n"
+        "def answer(inputs):\n    return [polite(item.user) for item in inputs]\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    files = signatures._files(importlib.import_module("desk_stage"))
+    assert [Path(file).name for file in files] == ["desk_stage.py", "helper_of_desk.py"]
 
 
 @pytest.mark.parametrize(

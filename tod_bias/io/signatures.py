@@ -23,7 +23,8 @@ from typing import Any
 from tod_bias.io.canonical import NotPlainError, digest, encoded
 
 _INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
-_PACKAGE = str(Path(__file__).parent)
+_PACKAGE = __name__.partition(".")[0]
+"""Name of this package. Its modules lie in several folders, so that a path would not tell."""
 
 
 def derived_signature(called: Any) -> str:
@@ -135,17 +136,22 @@ def _is_source(file: Any) -> bool:
 def _files(module: ModuleType) -> list[str]:
     """Return the files of a module and of the modules that it imports, without installed ones and this package's."""
     files = {str(module.__file__)}
-    waiting = [] if str(module.__file__).startswith(_INSTALLED) else [module]
+    waiting = [module] if _is_of_user(module) else []
     while waiting:
         for held in list(vars(waiting.pop()).values()):
             name = held.__name__ if isinstance(held, ModuleType) else getattr(held, "__module__", None)
             other = sys.modules.get(name) if isinstance(name, str) else None
             file = str(getattr(other, "__file__", None))
-            if other is None or file in files or not _is_source(file) or file.startswith((*_INSTALLED, _PACKAGE)):
-                continue
-            files.add(file)
-            waiting.append(other)
+            if other is not None and file not in files and _is_source(file) and _is_of_user(other):
+                files.add(file)
+                waiting.append(other)
     return sorted(files)
+
+
+def _is_of_user(module: ModuleType) -> bool:
+    """Return True if a module is the user's own: neither installed nor of this package."""
+    is_ours = module.__name__.partition(".")[0] == _PACKAGE
+    return not is_ours and not str(module.__file__).startswith(_INSTALLED)
 
 
 @functools.lru_cache(maxsize=1024)

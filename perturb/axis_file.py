@@ -12,11 +12,9 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from tod_bias.config import Names, is_axis_file
+from tod_bias.config import Names
 from tod_bias.errors import AxisError, invalid, shortened
 from tod_bias.io.documents import read_yaml
-
-__all__ = ["AxisFile", "is_axis_file", "read_axis_file"]
 
 
 class AxisFile(BaseModel):

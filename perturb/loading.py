@@ -7,10 +7,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
+from tod_bias.config import is_axis_file
 from tod_bias.errors import AxisError, LexiconError, meant
 from tod_bias.io.imports import is_import, made
 from tod_bias.perturb.axis import PLACEBO, Axis
-from tod_bias.perturb.axis_file import is_axis_file, read_axis_file
+from tod_bias.perturb.axis_file import read_axis_file
 from tod_bias.perturb.lexicon import axes as lexicon_axes
 from tod_bias.perturb.lexicon import load_lexicon
 from tod_bias.perturb.lexicon_axis import LexiconAxis
@@ -146,6 +147,11 @@ def _factors(axis: str) -> list[str]:
 def is_user_defined(axis: str) -> bool:
     """True if an axis is user-defined, and so imported by its name, or crossed with such an axis."""
     return any(_kind_of(part) == "a user-defined axis" for part in _factors(axis))
+
+
+def is_from_user(axis: str) -> bool:
+    """Return True if an axis is user-defined, or an axis file."""
+    return is_axis_file(axis) or is_user_defined(axis)
 
 
 def check_shipped(axis: str, where: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from commands import run_command
 
-from tod_bias.cli.work import environment
+from tod_bias.cli.work import doctor_machine
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,7 @@ def by_name(found):
 
 
 def test_what_is_installed_is_said_with_its_version():
-    found = environment.examined()
+    found = doctor_machine.examined()
     assert found.ready
     needed = by_name(found)["needed"]
     assert (needed.state, needed.command) == ("ok", "")
@@ -47,7 +47,7 @@ def test_what_is_installed_is_said_with_its_version():
 
 def test_the_command_installs_what_an_extra_lacks_and_no_more(without):
     without("torch", "accelerate")
-    models = by_name(environment.examined())["models"]
+    models = by_name(doctor_machine.examined())["models"]
     assert models.state == "missing"
     command = models.command.split()
     assert command[-2:] == ["'accelerate>=1.15'", "'torch>=2.11'"]
@@ -56,21 +56,21 @@ def test_the_command_installs_what_an_extra_lacks_and_no_more(without):
 
 def test_parlai_is_installed_last_and_without_its_pins(without):
     without("parlai")
-    parlai = by_name(environment.examined())["parlai"]
+    parlai = by_name(doctor_machine.examined())["parlai"]
     assert parlai.state == "missing"
     assert parlai.command.endswith("install --no-deps parlai==1.7.2")
 
 
 def test_audits_do_not_run_without_what_is_needed(without):
     without("scipy")
-    found = environment.examined()
+    found = doctor_machine.examined()
     assert not found.ready
     assert by_name(found)["needed"].said.startswith("lacking scipy")
 
 
 def test_offline_means_no_request(monkeypatch):
     monkeypatch.setattr(urllib.request, "urlopen", lambda *_, **__: pytest.fail("asked"))
-    assert by_name(environment.examined())["hub"].said == "not asked: HF_HUB_OFFLINE is set"
+    assert by_name(doctor_machine.examined())["hub"].said == "not asked: HF_HUB_OFFLINE is set"
 
 
 def test_a_hub_that_does_not_answer_is_not_waited_for(monkeypatch):
@@ -82,7 +82,7 @@ def test_a_hub_that_does_not_answer_is_not_waited_for(monkeypatch):
 
     monkeypatch.delenv("HF_HUB_OFFLINE")
     monkeypatch.setattr(urllib.request, "urlopen", wait)
-    hub = by_name(environment.examined(seconds=0.2))["hub"]
+    hub = by_name(doctor_machine.examined(seconds=0.2))["hub"]
     at_last.set()
     assert hub.state == "note"
     assert "no answer" in hub.said
@@ -90,7 +90,7 @@ def test_a_hub_that_does_not_answer_is_not_waited_for(monkeypatch):
 
 def test_every_extra_says_what_it_is_for():
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert set(environment.GIVES) == set(project["optional-dependencies"])
+    assert set(doctor_machine.GIVES) == set(project["optional-dependencies"])
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])

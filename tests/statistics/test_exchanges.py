@@ -74,7 +74,7 @@ def test_two_groups_and_no_draws_have_no_exchanges(groups, draws):
     values, has = centred(np.eye(groups)[[0] * 12])
     assert ExchangedRows.of(values, has, draws, seed=1) is None
     assert share_of([], 0.0) == 0.0
-    assert Family([]).exchanged(0.0) == 0.0
+    assert Family([]).under_group_exchanges(0.0) == 0.0
 
 
 @pytest.mark.parametrize("groups", [13, 15, 30, 60])
@@ -124,10 +124,10 @@ def test_a_family_keeps_its_error_over_rare_events_of_one_group_at_a_time_where_
     for _ in range(samples):
         happens = rng.permuted(np.repeat([[True] * 12 + [False] * 48], events, axis=0), axis=1).T
         values, has = centred((np.eye(3)[rng.integers(0, 3, (60, events))] * happens[:, :, None]).transpose(0, 2, 1))
-        exchanged = ExchangedRows.of(values, has, 500, seed=7)
+        group_exchanges = ExchangedRows.of(values, has, 500, seed=7)
         signs = FlippedRows.of(values.reshape(60, -1), 500, seed=7)
-        family = Family([signs], exchanged=[exchanged])
-        rejected["exchanges"] += family.exchanged(float(exchanged.z.max())) < 0.05
+        family = Family([signs], group_exchanges=[group_exchanges])
+        rejected["exchanges"] += family.under_group_exchanges(float(group_exchanges.z.max())) < 0.05
         rejected["signs"] += family.adjusted(float(signs.p.min())) < 0.05
     shares = {name: number / samples for name, number in rejected.items()}
     assert shares["exchanges"] < 0.05 + 3 * np.sqrt(0.05 * 0.95 / samples), shares

@@ -68,7 +68,7 @@ def test_two_groups_no_draws_and_groups_without_terms_have_no_exchanges(groups, 
     terms = dealt(24, groups, np.random.default_rng(5))
     terms[-1] = None if lacks else terms[-1]
     assert exchanged_terms(np.ones((24, groups, 1)), np.ones((24, groups), dtype=bool), terms, draws, seed=1) is None
-    assert Family([]).of_terms(100.0) == 1.0
+    assert Family([]).under_term_exchanges(100.0) == 1.0
 
 
 def test_a_family_keeps_its_error_over_events_that_terms_trigger():

@@ -16,11 +16,12 @@ _TINY = 1e-12
 
 
 class Affected(NamedTuple):
-    """Number of units that differ at all."""
+    """Counts the dialogues or terms that differ at all, of those that take part."""
 
     hits: float
     """Units that differ; a fraction if it is a forecast for units that are still to come."""
     units: int
+    """Units that take part."""
     largest: float = 1.0
     """The largest effect of a unit that was seen, at most ``most``."""
     most: float = 1.0

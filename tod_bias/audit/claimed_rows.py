@@ -59,9 +59,9 @@ class ClaimedRows:
     """(rows,) p-values of t tests over clusters, which are adjusted by themselves; None if none are a sample. Flips of
     few clusters are exact for symmetric effects of clusters only: in a family of 60 rows, .08 of null samples with ten
     to sixteen clusters of skewed effects are claimed without these tests, .03 with them."""
-    exchanged: ExchangedRows | None = None
+    group_exchanges: ExchangedRows | None = None
     """The groups of the rows under exchanges within dialogues, one event; None of other rows than gaps."""
-    of_terms: ExchangedRows | None = None
+    term_exchanges: ExchangedRows | None = None
     """The same under exchanges of terms between groups; None if the rows are not about terms of groups of their own, or
     if clusters of dialogues are a sample, which exchanges ignore."""
 
@@ -131,11 +131,11 @@ class ClaimedRows:
         p = family.adjusted(float(self.p[number]))
         if self.bounded is not None:
             p = max(p, family.bounded(float(self.bounded[number])))
-        if self.exchanged is None or math.isnan(p):
+        if self.group_exchanges is None or math.isnan(p):
             return p
-        if self.of_terms is not None and self.is_sparse:
-            p = min(p, max(float(self.p[number]), family.of_terms(float(self.of_terms.z[number, 0]))))
-        return max(p, family.exchanged(float(self.exchanged.z[number, 0])))
+        if self.term_exchanges is not None and self.is_sparse:
+            p = min(p, max(float(self.p[number]), family.under_term_exchanges(float(self.term_exchanges.z[number, 0]))))
+        return max(p, family.under_group_exchanges(float(self.group_exchanges.z[number, 0])))
 
     def growth(self, number: int, family: Family, of_dialogues: float) -> float:
         """Return how many times as many dialogues would claim a row in four of five runs, if it is as it was seen.
@@ -155,12 +155,14 @@ class ClaimedRows:
             return math.inf
         spread = float(self.flips.spread[number])
         growth = self._growth_of_tests(number, family.level, of_dialogues)
-        if self.exchanged is None:
+        if self.group_exchanges is None:
             return growth
-        if self.of_terms is not None and self.is_sparse:
-            terms = growth_of_sum(float(self.of_terms.z[number, 0]), family.critical_of_terms, spread)
+        if self.term_exchanges is not None and self.is_sparse:
+            terms = growth_of_sum(float(self.term_exchanges.z[number, 0]), family.critical_term_exchange, spread)
             growth = min(growth, max(terms, self._growth_of_tests(number, family.alpha, of_dialogues)))
-        return max(growth, growth_of_sum(float(self.exchanged.z[number, 0]), family.critical_exchange, spread))
+        return max(
+            growth, growth_of_sum(float(self.group_exchanges.z[number, 0]), family.critical_group_exchange, spread)
+        )
 
     def _growth_of_tests(self, number: int, level: float, of_dialogues: float) -> float:
         """The same for flips and the t test alone, at a level of a single row."""
@@ -253,13 +255,13 @@ class ClaimedRows:
             return detectable_by_exchanges(error, critical, units.units, len(self.names), *sizes)
 
         smallest = by_tests(family.level)
-        if self.exchanged is None:
+        if self.group_exchanges is None:
             return smallest
-        if self.of_terms is not None and self.is_sparse:
-            rare = float(np.maximum(by_tests(family.alpha), by_exchanges(family.critical_of_terms)))
+        if self.term_exchanges is not None and self.is_sparse:
+            rare = float(np.maximum(by_tests(family.alpha), by_exchanges(family.critical_term_exchange)))
             if units.hits / units.units + rare / sizes[1] < SPARSE:  # the effect must leave the differences rare
                 smallest = float(np.fmin(smallest, rare))
-        return float(np.maximum(smallest, by_exchanges(family.critical_exchange)))
+        return float(np.maximum(smallest, by_exchanges(family.critical_group_exchange)))
 
     def within(self, alpha: float) -> float:
         """Return the smallest margin within which every row is shown to be; NaN if unknown."""

@@ -83,7 +83,7 @@ _Estimate = TypeVar("_Estimate", bound=Estimate)
 
 @dataclass(frozen=True)
 class Claims:
-    """Everything that was estimated of one axis and metric, and the rows that are still to be claimed."""
+    """Estimates of one axis and metric, by kind of rows; :func:`judge` decides which of them are claimed."""
 
     result: AxisResult
     """Without gaps and verdict."""
@@ -128,9 +128,9 @@ class Further:
     gaps: Sequence[FlippedRows] = ()
     beyond: Sequence[FlippedRows] = ()
     """The same beyond the placebo's effect."""
-    exchanged: Sequence[ExchangedRows] = ()
+    group_exchanges: Sequence[ExchangedRows] = ()
     """The gaps under exchanges of groups."""
-    of_terms: Sequence[ExchangedRows] = ()
+    term_exchanges: Sequence[ExchangedRows] = ()
     """The gaps under exchanges of terms."""
     in_these_clusters: Further | None = None
     """The same with the clusters of dialogues as they are; None if no kind of clusters is a sample anyway."""
@@ -150,23 +150,23 @@ def families_of(claims: Sequence[Claims], further: Further, alpha: float, seed: 
     tested = [some for some in claims if some.is_tested]
 
     def family(
-        sets: Sequence[ClaimedRows | None], more: Sequence[FlippedRows] = (), *exchanged: Sequence[ExchangedRows]
+        sets: Sequence[ClaimedRows | None], more: Sequence[FlippedRows] = (), *group_exchanges: Sequence[ExchangedRows]
     ) -> Family:
-        return Family(blocks_of(sets, seed, more), alpha, *exchanged)
+        return Family(blocks_of(sets, seed, more), alpha, *group_exchanges)
 
     def of_kinds(*kinds: str) -> list[ClaimedRows | None]:
         return [some.rows.get(kind) for some in tested for kind in kinds]
 
-    exchanged = [some.gaps.exchanged for some in tested if some.gaps.exchanged is not None]
-    exchanged += further.exchanged
-    of_terms = [some.gaps.of_terms for some in tested if some.gaps.of_terms is not None]
-    of_terms += further.of_terms
+    group_exchanges = [some.gaps.group_exchanges for some in tested if some.gaps.group_exchanges is not None]
+    group_exchanges += further.group_exchanges
+    term_exchanges = [some.gaps.term_exchanges for some in tested if some.gaps.term_exchanges is not None]
+    term_exchanges += further.term_exchanges
     pairs = [rows for some in tested for rows in (some.distinct_pairs, some.rows[EFFECTS])]
     return {
-        GAPS: family(of_kinds(GAPS, REFERENCES), further.gaps, exchanged, of_terms),
+        GAPS: family(of_kinds(GAPS, REFERENCES), further.gaps, group_exchanges, term_exchanges),
         BEYOND: family(of_kinds(BEYOND), further.beyond),
         PAIRS: family(pairs),
-        GAPS + OF_THESE_TERMS: family(of_kinds(GAPS + OF_THESE_TERMS), further.gaps, exchanged),
+        GAPS + OF_THESE_TERMS: family(of_kinds(GAPS + OF_THESE_TERMS), further.gaps, group_exchanges),
         BEYOND + OF_THESE_TERMS: family(of_kinds(BEYOND + OF_THESE_TERMS), further.beyond),
     }
 
@@ -198,49 +198,51 @@ def judge(
         The results of ``estimated``, then those of ``placebos``.
     """
     families = families_of(estimated, further, alpha, seed)
-    results = [_with_verdict(draft, families, alpha, margin) for draft in estimated]
-    if any(draft.in_these_clusters for draft in estimated):
-        within = [draft.in_these_clusters or draft for draft in estimated]
-        families = families_of(within, further.in_these_clusters or further, alpha, seed)
+    results = [_with_verdict(claims, families, alpha, margin) for claims in estimated]
+    if any(claims.in_these_clusters for claims in estimated):
+        in_these_clusters = [claims.in_these_clusters or claims for claims in estimated]
+        families = families_of(in_these_clusters, further.in_these_clusters or further, alpha, seed)
         results = [
-            _of_clusters(result, _with_verdict(draft, families, alpha, margin)) if draft is not first else result
-            for result, first, draft in zip(results, estimated, within, strict=True)
+            _of_clusters(result, _with_verdict(claims, families, alpha, margin)) if claims is not first else result
+            for result, first, claims in zip(results, estimated, in_these_clusters, strict=True)
         ]
-    for draft in placebos:
-        results.append(_with_rows(draft, None).model_copy(update={"verdict": PLACEBO_VERDICT}))
+    for claims in placebos:
+        results.append(_with_rows(claims, None).model_copy(update={"verdict": PLACEBO_VERDICT}))
     return results
 
 
-def _with_verdict(draft: Claims, families: Families, alpha: float, margin: float | None) -> AxisResult:
-    result = _with_rows(draft, families if draft.is_tested else None)
-    within = _within(draft, alpha)
-    claims = _p_values(draft, families)
-    of_terms_only = _p_values_of_these_terms(draft, families)
-    verdict = _verdict_of(claims, of_terms_only, alpha, is_within=margin is not None and _is_within(within, margin))
-    omnibus = Omnibus(p=min(claims.values(), default=None))
+def _with_verdict(claims: Claims, families: Families, alpha: float, margin: float | None) -> AxisResult:
+    result = _with_rows(claims, families if claims.is_tested else None)
+    within = _within(claims, alpha)
+    p_values = _p_values(claims, families)
+    p_of_these_terms = _p_values_of_these_terms(claims, families)
+    verdict = _verdict_of(
+        p_values, p_of_these_terms, alpha, is_within=margin is not None and _is_within(within, margin)
+    )
+    omnibus = Omnibus(p=min(p_values.values(), default=None))
     if verdict == THESE_TERMS:
-        omnibus = Omnibus(p=min(of_terms_only.values()), scope="terms")
+        omnibus = Omnibus(p=min(p_of_these_terms.values()), scope="terms")
     changed: dict[str, Any] = {
         "equivalent_within": within,
         "verdict": verdict,
-        "omnibus": omnibus if claims or verdict == THESE_TERMS else None,
-        **_detectable(draft, families),
+        "omnibus": omnibus if p_values or verdict == THESE_TERMS else None,
+        **_detectable(claims, families),
     }
     if verdict == INCONCLUSIVE:
-        changed["needed"] = _needed(draft, families, claims)
-    changed |= _apart(draft, families, verdict, claims, of_terms_only)
+        changed["needed"] = _needed(claims, families, p_values)
+    changed |= _apart(claims, families, verdict, p_values, p_of_these_terms)
     if verdict in (THESE_TERMS, INCONCLUSIVE):
-        changed["limiting_factors"] = _limiting_factors(draft, families, alpha)
-    if verdict == THESE_TERMS and BEYOND + OF_THESE_TERMS in draft.rows:  # beside the gap of these terms
+        changed["limiting_factors"] = _limiting_factors(claims, families, alpha)
+    if verdict == THESE_TERMS and BEYOND + OF_THESE_TERMS in claims.rows:  # beside the gap of these terms
         kind = BEYOND + OF_THESE_TERMS
-        beyond = draft.rows[kind].estimates(families[kind])
+        beyond = claims.rows[kind].estimates(families[kind])
         changed["groups"] = {
             name: group.model_copy(update={"beyond_placebo": beyond.get(name)}) for name, group in result.groups.items()
         }
     return result.model_copy(update=changed)
 
 
-def _of_clusters(over: AxisResult, within: AxisResult) -> AxisResult:
+def _of_clusters(over: AxisResult, here: AxisResult) -> AxisResult:
     """Return what is claimed where clusters of dialogues are enough to be a sample.
 
     A difference that is shown in these clusters, but not over further ones, stays a claim about these clusters, and is
@@ -249,35 +251,35 @@ def _of_clusters(over: AxisResult, within: AxisResult) -> AxisResult:
 
     Args:
         over: the result with the clusters as a sample.
-        within: the result with the clusters as they are.
+        here: the result with the clusters as they are.
     """
     differences = (DISPARITY, THESE_TERMS)
-    if within.verdict in differences and over.verdict != within.verdict:
-        kinds = [name for name, number in within.clusters.items() if number > 1]
-        return within.model_copy(update={"only_these_clusters": kinds})
-    return within if over.verdict in differences and within.verdict not in differences else over
+    if here.verdict in differences and over.verdict != here.verdict:
+        kinds = [name for name, number in here.clusters.items() if number > 1]
+        return here.model_copy(update={"only_these_clusters": kinds})
+    return here if over.verdict in differences and here.verdict not in differences else over
 
 
-def _with_rows(draft: Claims, families: Families | None) -> AxisResult:
+def _with_rows(claims: Claims, families: Families | None) -> AxisResult:
     """Return the result with the estimates of its rows; without intervals if nothing is claimed."""
     families_by_kind = {**families, REFERENCES: families[GAPS], EFFECTS: families[PAIRS]} if families else {}
-    if families and draft.distinct_pairs is None:
+    if families and claims.distinct_pairs is None:
         families_by_kind[PAIRS] = families[GAPS]
 
     def estimates(kind: str) -> dict[str, Estimate]:
-        return draft.rows[kind].estimates(families_by_kind.get(kind)) if kind in draft.rows else {}
+        return claims.rows[kind].estimates(families_by_kind.get(kind)) if kind in claims.rows else {}
 
     gaps, beyond, references = map(estimates, (GAPS, BEYOND, REFERENCES))
-    pairs, effects, of_terms_only = map(estimates, (PAIRS, EFFECTS, GAPS + OF_THESE_TERMS))
-    result = draft.result
+    pairs, effects, of_these_terms = map(estimates, (PAIRS, EFFECTS, GAPS + OF_THESE_TERMS))
+    result = claims.result
     changed: dict[str, Any] = {
         "groups": {
             name: group.model_copy(
                 update={
                     "gap": gaps[name],
                     "beyond_placebo": beyond.get(name),
-                    "terms_only": of_terms_only[name],
-                    "affected": draft.gaps.affected_in(name),
+                    "terms_only": of_these_terms[name],
+                    "affected": claims.gaps.affected_in(name),
                 }
             )
             for name, group in result.groups.items()
@@ -311,27 +313,27 @@ def _both_ways(pairs: Mapping[str, Gap], groups: Iterable[str]) -> dict[str, Gap
     return both
 
 
-def _p_values(draft: Claims, families: Families) -> dict[str, float]:
+def _p_values(claims: Claims, families: Families) -> dict[str, float]:
     """Return the p-value of each group that may be claimed."""
-    if not draft.is_tested:
+    if not claims.is_tested:
         return {}
     return {
-        name: _p_value(draft, number, families)
-        for number, name in enumerate(draft.gaps.names)
-        if draft.generalizes(number)
+        name: _p_value(claims, number, families)
+        for number, name in enumerate(claims.gaps.names)
+        if claims.generalizes(number)
     }
 
 
-def _p_values_of_these_terms(draft: Claims, families: Families) -> dict[str, float]:
+def _p_values_of_these_terms(claims: Claims, families: Families) -> dict[str, float]:
     """The same with dialogues as the only sample, of all groups."""
-    if not draft.is_tested:
+    if not claims.is_tested:
         return {}
-    names = draft.rows[GAPS + OF_THESE_TERMS].names
-    return {name: _p_value(draft, number, families, OF_THESE_TERMS) for number, name in enumerate(names)}
+    names = claims.rows[GAPS + OF_THESE_TERMS].names
+    return {name: _p_value(claims, number, families, OF_THESE_TERMS) for number, name in enumerate(names)}
 
 
 def _p_value(
-    draft: Claims, number: int, families: Families | None, sample: str = "", *, beyond_placebo: bool = True
+    claims: Claims, number: int, families: Families | None, sample: str = "", *, beyond_placebo: bool = True
 ) -> float:
     """Return the p-value of one group's claim: the larger one of its gap and of its gap beyond the placebo.
 
@@ -339,7 +341,7 @@ def _p_value(
     are rewritten as well.
 
     Args:
-        draft: of its axis and metric.
+        claims: of its axis and metric.
         number: of its row.
         families: in which the rows are claimed; None for the p-values of single rows.
         sample: :data:`OF_THESE_TERMS` if dialogues are the only sample.
@@ -347,18 +349,18 @@ def _p_value(
     """
 
     def adjusted(kind: str, place: int) -> float:
-        rows = draft.rows[kind]
+        rows = claims.rows[kind]
         return float(rows.p[place]) if families is None else rows.adjusted(place, families[kind])
 
     gaps, beyond = GAPS + sample, BEYOND + sample
     p = adjusted(gaps, number)
-    name = draft.rows[gaps].names[number]
-    if beyond_placebo and not draft.result.is_controlled:
-        if beyond in draft.rows and name in draft.rows[beyond].names:
-            place = draft.rows[beyond].names.index(name)
-            same_side = draft.rows[gaps].rows.values[number] * draft.rows[beyond].rows.values[place] > 0
+    name = claims.rows[gaps].names[number]
+    if beyond_placebo and not claims.result.is_controlled:
+        if beyond in claims.rows and name in claims.rows[beyond].names:
+            place = claims.rows[beyond].names.index(name)
+            same_side = claims.rows[gaps].rows.values[number] * claims.rows[beyond].rows.values[place] > 0
             p = max(p, adjusted(beyond, place) if same_side else 1.0)
-        elif draft.needs_placebo:
+        elif claims.needs_placebo:
             p = 1.0
     return 1.0 if np.isnan(p) else p
 
@@ -368,29 +370,29 @@ def _is_within(within: float | None, margin: float) -> bool:
 
 
 def _verdict_of(
-    claims: Mapping[str, float], of_terms_only: Mapping[str, float], alpha: float, *, is_within: bool
+    p_values: Mapping[str, float], p_of_these_terms: Mapping[str, float], alpha: float, *, is_within: bool
 ) -> Verdict:
     """Return the verdict of an axis and metric.
 
     Args:
-        claims: group to the p-value of its claim.
-        of_terms_only: the same with dialogues as the only sample.
+        p_values: group to the p-value of its claim.
+        p_of_these_terms: the same with dialogues as the only sample.
         alpha: level of a claim.
         is_within: True if all gaps are shown to be within the margin that was asked for.
     """
     if is_within:
         return EQUIVALENT
-    if any(p < alpha for p in claims.values()):
+    if any(p < alpha for p in p_values.values()):
         return DISPARITY
-    return THESE_TERMS if any(p < alpha for p in of_terms_only.values()) else INCONCLUSIVE
+    return THESE_TERMS if any(p < alpha for p in p_of_these_terms.values()) else INCONCLUSIVE
 
 
 def _apart(
-    draft: Claims,
+    claims: Claims,
     families: Families,
     verdict: Verdict,
-    claims: Mapping[str, float],
-    of_terms_only: Mapping[str, float],
+    p_values: Mapping[str, float],
+    p_of_these_terms: Mapping[str, float],
 ) -> dict[str, Any]:
     """Return the groups that a finding names, each against those that do not differ, with the p-value of its claim.
 
@@ -398,19 +400,19 @@ def _apart(
     events, it is the group whose own gap is claimed with the smallest p-value.
 
     Returns:
-        The fields ``apart`` and, if it is not that of the draft, ``smallest``.
+        The fields ``apart`` and, if it is not that of the claims, ``smallest``.
     """
-    sample, known = "", {**of_terms_only, **claims}
+    sample, known = "", {**p_of_these_terms, **p_values}
     if verdict == THESE_TERMS:
-        sample, known = OF_THESE_TERMS, {**of_terms_only}
-    gaps, family = draft.rows[GAPS + sample], families[GAPS + sample]
-    estimates = draft.rows[APART + sample].estimates(family if draft.is_tested else None)
+        sample, known = OF_THESE_TERMS, {**p_of_these_terms}
+    gaps, family = claims.rows[GAPS + sample], families[GAPS + sample]
+    estimates = claims.rows[APART + sample].estimates(family if claims.is_tested else None)
     apart = {name: _with_claim(some, known.get(name, 1.0)) for name, some in estimates.items()}
     if verdict not in DIFFERENT or not apart or any(some.is_shown for some in apart.values()):
         return {"apart": apart}
-    p_of = of_terms_only if verdict == THESE_TERMS else claims
+    p_of = p_of_these_terms if verdict == THESE_TERMS else p_values
     name = min(p_of, key=lambda name: p_of[name])
-    of_group = _with_claim(_from_others(gaps.estimates(family)[name], name, draft.gaps), p_of[name])
+    of_group = _with_claim(_from_others(gaps.estimates(family)[name], name, claims.gaps), p_of[name])
     return {"apart": {name: of_group}, "smallest": [name]}
 
 
@@ -442,18 +444,18 @@ def _with_claim(estimate: Estimate, p: float) -> Estimate:
     return estimate.model_copy(update={"p": p, "ci": (estimate.value - low, estimate.value + high)})
 
 
-def _limiting_factors(draft: Claims, families: Families, alpha: float) -> list[str]:
+def _limiting_factors(claims: Claims, families: Families, alpha: float) -> list[str]:
     """Return the conditions that each alone keep an axis from a disparity, everything else unchanged."""
-    if draft.result.unmeasured:
+    if claims.result.unmeasured:
         return [UNMEASURED]
-    if not draft.is_tested or not any(np.isfinite(draft.gaps.p)):
+    if not claims.is_tested or not any(np.isfinite(claims.gaps.p)):
         return [TESTS]
 
     def any_row(over: Families | None, sample: str = "", *, generalizes: bool, beyond_placebo: bool = True) -> bool:
         return any(
-            _p_value(draft, number, over, sample, beyond_placebo=beyond_placebo) < alpha
-            for number in range(len(draft.gaps.names))
-            if draft.generalizes(number) is generalizes
+            _p_value(claims, number, over, sample, beyond_placebo=beyond_placebo) < alpha
+            for number in range(len(claims.gaps.names))
+            if claims.generalizes(number) is generalizes
         )
 
     parts = {
@@ -467,66 +469,66 @@ def _limiting_factors(draft: Claims, families: Families, alpha: float) -> list[s
     return [name for name, holds in parts.items() if holds]
 
 
-def _within(draft: Claims, alpha: float) -> float | None:
+def _within(claims: Claims, alpha: float) -> float | None:
     """Return the smallest margin within which all gaps are shown to be; because all must be, none is adjusted.
 
     A gap that cannot be separated from the effect of rewording must be within it also beyond the placebo's.
     """
-    if not draft.may_be_equal or len(draft.gaps.names) < 2 or (draft.needs_placebo and BEYOND not in draft.rows):
+    if not claims.may_be_equal or len(claims.gaps.names) < 2 or (claims.needs_placebo and BEYOND not in claims.rows):
         return None
-    kinds = (GAPS, PAIRS, BEYOND) if draft.needs_placebo else (GAPS, PAIRS)
-    margins = [draft.rows[kind].within(alpha) for kind in kinds if draft.rows[kind].names]
+    kinds = (GAPS, PAIRS, BEYOND) if claims.needs_placebo else (GAPS, PAIRS)
+    margins = [claims.rows[kind].within(alpha) for kind in kinds if claims.rows[kind].names]
     return None if any(np.isnan(margins)) else finite(max(margins))
 
 
-def _deciding(draft: Claims) -> list[str]:
+def _deciding(claims: Claims) -> list[str]:
     """Return the kinds of rows that decide a claim: the gaps, and those beyond the placebo if a claim takes it."""
-    return [GAPS, *([BEYOND] if BEYOND in draft.rows and not draft.result.is_controlled else [])]
+    return [GAPS, *([BEYOND] if BEYOND in claims.rows and not claims.result.is_controlled else [])]
 
 
-def _detectable(draft: Claims, families: Families) -> dict[str, float | None]:
+def _detectable(claims: Claims, families: Families) -> dict[str, float | None]:
     """Return the smallest difference between a group and all others that would be claimed in four of five such runs.
 
     The value is the median over groups with enough terms. If a claim takes the placebo, the difference must be found
     beyond it as well.
     """
     nothing: dict[str, float | None] = {"mde": None, "mde_se": None, "mde_se_terms_only": None}
-    if not draft.is_tested:
+    if not claims.is_tested:
         return nothing
     sizes = []
-    for kind in _deciding(draft):
-        rows, family = draft.rows[kind], families[kind]
+    for kind in _deciding(claims):
+        rows, family = claims.rows[kind], families[kind]
         chosen = np.flatnonzero(rows.over_terms)
         errors = rows.rows.errors[chosen]
         if not len(chosen) or np.isnan(errors).any():
             return nothing
-        apart = len(draft.facts) / max(1, len(draft.facts) - 1)  # one group apart by 1 has a gap of 1 − 1/G
-        of_dialogues = np.sqrt(draft.rows[GAPS + OF_THESE_TERMS].rows.covariance.diagonal()[chosen])
+        apart = len(claims.facts) / max(1, len(claims.facts) - 1)  # one group apart by 1 has a gap of 1 − 1/G
+        of_dialogues = np.sqrt(claims.rows[GAPS + OF_THESE_TERMS].rows.covariance.diagonal()[chosen])
         smallest = [rows.detectable(int(number), family) for number in chosen]
         sizes.append(tuple(float(np.median(some)) * apart for some in (smallest, errors, of_dialogues)))
     largest = max(sizes)
     return dict(zip(nothing, map(finite, largest), strict=True))
 
 
-def _needed(draft: Claims, families: Families, claims: Mapping[str, float]) -> dict[str, int]:
+def _needed(claims: Claims, families: Families, p_values: Mapping[str, float]) -> dict[str, int]:
     """Return how many dialogues would claim the gap of each group that is suggestive, if it is as it was seen.
 
     Args:
-        draft: of its axis and metric.
+        claims: of its axis and metric.
         families: in which it is claimed.
-        claims: group to the p-value of its claim.
+        p_values: group to the p-value of its claim.
     """
     needed = {}
-    for number, name in enumerate(draft.gaps.names):
-        if claims.get(name, 1.0) >= SUGGESTIVE:
+    for number, name in enumerate(claims.gaps.names):
+        if p_values.get(name, 1.0) >= SUGGESTIVE:
             continue
         growths = []
-        for kind in _deciding(draft):
-            rows, of_dialogues = draft.rows[kind], draft.rows[kind + OF_THESE_TERMS].rows.errors
+        for kind in _deciding(claims):
+            rows, of_dialogues = claims.rows[kind], claims.rows[kind + OF_THESE_TERMS].rows.errors
             if name in rows.names:
                 place = rows.names.index(name)
                 growths.append(rows.growth(place, families[kind], float(of_dialogues[place])))
-        dialogues = draft.gaps.affected[number][0].units
+        dialogues = claims.gaps.affected[number][0].units
         if math.isfinite(growth := max(growths)) and growth * dialogues < MOST_NEEDED:
             needed[name] = math.ceil(growth * dialogues)
     return needed

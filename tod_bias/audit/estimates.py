@@ -679,23 +679,28 @@ class AxisEstimates:
         """Return the rows of the groups that a finding names, by kind; exchanges tell of them what they tell of their
         gaps from the mean of groups."""
         places = [gaps.names.index(name) for name in contrasts]
-        exchanged, of_terms = (
-            None if some is None else replace(some, z=some.z[places]) for some in (gaps.exchanged, gaps.of_terms)
+        group_exchanges, term_exchanges = (
+            None if some is None else replace(some, z=some.z[places])
+            for some in (gaps.group_exchanges, gaps.term_exchanges)
         )
         apart = rows.set_of(contrasts, joins=False)
         return {
-            APART: replace(apart, exchanged=exchanged, of_terms=of_terms),
+            APART: replace(apart, group_exchanges=group_exchanges, term_exchanges=term_exchanges),
             APART + OF_THESE_TERMS: rows.set_of(contrasts, over=False, joins=False),
         }
 
     def _sets(self, rows: GroupRows, effects: Mapping[tuple[str, str], np.ndarray]) -> dict[str, ClaimedRows]:
         """Return the rows of all groups, by kind."""
-        exchanged, of_terms = self._exchanged(rows), self._exchanged_terms(rows)
+        group_exchanges, term_exchanges = self._exchanged(rows), self._exchanged_terms(rows)
         known = {
-            GAPS: replace(rows.set_of(rows.gap_contrasts()), exchanged=exchanged, of_terms=of_terms),
+            GAPS: replace(
+                rows.set_of(rows.gap_contrasts()), group_exchanges=group_exchanges, term_exchanges=term_exchanges
+            ),
             REFERENCES: rows.reference_set(),
             PAIRS: rows.set_of(rows.pair_contrasts()),
-            GAPS + OF_THESE_TERMS: replace(rows.set_of(rows.gap_contrasts(), over=False), exchanged=exchanged),
+            GAPS + OF_THESE_TERMS: replace(
+                rows.set_of(rows.gap_contrasts(), over=False), group_exchanges=group_exchanges
+            ),
             EFFECTS: rows.set_of({f"{factor}/{level}": some for (factor, level), some in effects.items()}),
         }
         beyond = {BEYOND: rows.beyond_set(), BEYOND + OF_THESE_TERMS: rows.beyond_set(over=False)}

@@ -131,18 +131,18 @@ def _further(
 ) -> Further:
     gaps: list[FlippedRows] = []
     beyond: list[FlippedRows] = []
-    exchanged: list[ExchangedRows] = []
-    of_terms: list[ExchangedRows] = []
+    group_exchanges: list[ExchangedRows] = []
+    term_exchanges: list[ExchangedRows] = []
     for axis, screen in screens.items():
         drawn = replace(inference, seed=inference.seed_of(axis))
         of_gaps, of_beyond = screen.flipped(chosen, drawn, over_clusters=over_clusters)
         gaps += of_gaps
         beyond += of_beyond
         rows = screen.exchanged(chosen, drawn)
-        exchanged += [] if rows is None else [rows]
+        group_exchanges += [] if rows is None else [rows]
         rows = None if over_clusters and screen.design.has_clusters else screen.exchanged_terms(chosen, drawn)
-        of_terms += [] if rows is None else [rows]
-    return Further(gaps, beyond, exchanged, of_terms)
+        term_exchanges += [] if rows is None else [rows]
+    return Further(gaps, beyond, group_exchanges, term_exchanges)
 
 
 def _in_full(events: Sequence[Event], strength: np.ndarray) -> list[int]:

@@ -82,20 +82,20 @@ class Family:
     Args:
         blocks: independent of each other, or bounded as if they were (Šidák 1967).
         alpha: the family-wise error rate.
-        exchanged: the same rows under exchanges of groups, for :meth:`exchanged`.
-        of_terms: the same rows under exchanges of terms, for :meth:`of_terms`.
+        group_exchanges: the same rows under exchanges of groups, for :meth:`under_group_exchanges`.
+        term_exchanges: the same rows under exchanges of terms, for :meth:`under_term_exchanges`.
     """
 
     def __init__(
         self,
         blocks: Sequence[TestedRows],
         alpha: float = 0.05,
-        exchanged: Sequence[ExchangedRows] = (),
-        of_terms: Sequence[ExchangedRows] = (),
+        group_exchanges: Sequence[ExchangedRows] = (),
+        term_exchanges: Sequence[ExchangedRows] = (),
     ) -> None:
         self._blocks = list(blocks)
-        self._exchanged = list(exchanged)
-        self._of_terms = list(of_terms)
+        self._group_exchanges = list(group_exchanges)
+        self._term_exchanges = list(term_exchanges)
         self.alpha = alpha
         self.level = self._solved(alpha)
         """The p-value of a single row that is significant in the family."""
@@ -109,23 +109,23 @@ class Family:
             remaining *= 1 - block.share_below(p)
         return min(1.0, max(p, 1 - remaining))
 
-    def exchanged(self, z: float) -> float:
+    def under_group_exchanges(self, z: float) -> float:
         """Return the p-value of a row with this z under exchanges of groups, for the whole family."""
-        return share_of(self._exchanged, z)
+        return share_of(self._group_exchanges, z)
 
-    def of_terms(self, z: float) -> float:
+    def under_term_exchanges(self, z: float) -> float:
         """Return the p-value of a row with this z under exchanges of terms, for the whole family; 1 without any."""
-        return share_of(self._of_terms, z) if self._of_terms else 1.0
+        return share_of(self._term_exchanges, z) if self._term_exchanges else 1.0
 
     @property
-    def critical_exchange(self) -> float:
-        """The z under exchanges above which a row is significant in the family; 0 if nothing is exchanged."""
-        return critical_of(self._exchanged, self.alpha)
+    def critical_group_exchange(self) -> float:
+        """The z under exchanges of groups above which a row is significant in the family; 0 without any."""
+        return critical_of(self._group_exchanges, self.alpha)
 
     @property
-    def critical_of_terms(self) -> float:
+    def critical_term_exchange(self) -> float:
         """The z under exchanges of terms above which a row is significant in the family; infinity without any."""
-        return critical_of(self._of_terms, self.alpha) if self._of_terms else math.inf
+        return critical_of(self._term_exchanges, self.alpha) if self._term_exchanges else math.inf
 
     def bounded(self, p: float) -> float:
         """Return the p-value of a single row for the whole family by Bonferroni's inequality; NaN stays."""

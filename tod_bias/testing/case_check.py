@@ -13,8 +13,7 @@ from tod_bias.metrics.bleu import SentenceBleu
 from tod_bias.metrics.events import Event, event_of
 from tod_bias.metrics.events.facts import Facts
 from tod_bias.perturb.axis import Axis
-from tod_bias.perturb.axis_file import is_axis_file
-from tod_bias.perturb.loading import is_user_defined, load_axis
+from tod_bias.perturb.loading import is_from_user, load_axis
 from tod_bias.statistics.arms import ArmDesign
 from tod_bias.systems.caller import CallOptions
 from tod_bias.systems.execution import Execution, HistoryMode, Run
@@ -110,7 +109,7 @@ def user_axes(axes: Sequence[str]) -> dict[str, Axis]:
     Raises:
         TodBiasError: an axis cannot be loaded.
     """
-    loaded = [load_axis(axis) for axis in axes if is_user_defined(axis) or is_axis_file(axis)]
+    loaded = [load_axis(axis) for axis in axes if is_from_user(axis)]
     return {axis.name: axis for axis in loaded}
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from commands import refused
 
-from tod_bias.cli.commands.recommender_options import ReviewOptions
-from tod_bias.cli.work.reviews import read_reviews
+from tod_bias.cli.recommender_options import ReviewOptions
+from tod_bias.cli.work.recommender_reviews import read_reviews
 from tod_bias.errors import RecommenderError, TodBiasError
 from tod_bias.recommenders.lmrec.reviews import Reviews, name_statistics, read_csv, read_yelp
 from tod_bias.recommenders.lmrec.sample import CHEAP, DEAR, sample, write_sample

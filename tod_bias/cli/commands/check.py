@@ -83,7 +83,7 @@ def check(
     if path is not None:
         refuse(limits, type(limits).model_fields, f"of a run; --cases {path} are single dialogues")
         check_files(path)
-        from tod_bias.cli.work.case_check import run_cases
+        from tod_bias.cli.work.check_cases import run_cases
 
         return _write(run_cases(path, run, overrides, regression.references, quiet=output.quiet), output)
     refuse(regression, ("references",), "for --cases, which are run again; a finished run is not")
@@ -94,7 +94,7 @@ def check(
     result = result_of(run)
     baseline = None if limits.baseline is None else result_of(limits.baseline)
 
-    from tod_bias.cli.work.check import judge  # heavy imports come after what may go wrong at once
+    from tod_bias.cli.work.check_run import judge  # heavy imports come after what may go wrong at once
 
     judged = judge(
         result,

@@ -38,7 +38,7 @@ def compare(before: Path, after: Path, /, *, names: RunNames, config: CompareCon
     if all((run / ASSOCIATIONS).is_file() for run in (before, after)):
         refuse(names, names.given(), "for runs of attribute; these are audits of embeddings")
         refuse(config, ("margin", "quality_margin"), "for runs of attribute; these are audits of embeddings")
-        from tod_bias.cli.work.associations import compare_associations
+        from tod_bias.cli.work.compare_embeddings import compare_associations
 
         compare_associations(before, after, config.permutations, config.seed, output.out, quiet=output.quiet)
         return
@@ -49,7 +49,7 @@ def compare(before: Path, after: Path, /, *, names: RunNames, config: CompareCon
         metrics = config_of(before, names).analysis.metrics
     check_no_other_run(check_folder(output.out, "compare"), "compare.json")
 
-    from tod_bias.cli.work.compare import compare_runs  # heavy imports come after what may go wrong at once
+    from tod_bias.cli.work.compare_audits import compare_runs  # heavy imports come after what may go wrong at once
 
     axes = names.axes.axes if names.axes.given_of("axes") else None
     compare_runs(records, axes, metrics, config, output.out, quiet=output.quiet)

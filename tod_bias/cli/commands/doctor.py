@@ -46,12 +46,12 @@ def doctor(
         raise TodBiasError(f"--corpus goes with a system: tod-bias doctor system.yaml --corpus {corpus}")
     report: dict[str, Any]
     if file is None:
-        from tod_bias.cli.work.environment import as_text, examined
+        from tod_bias.cli.work.doctor_machine import as_text, examined
 
         environment = examined()
         report, text = environment.to_json(), as_text(environment)
     else:
-        from tod_bias.cli.work.trial import try_system
+        from tod_bias.cli.work.doctor_system import try_system
 
         report, text = try_system(file, corpus, quiet=output.quiet)
     if output.out is not None:

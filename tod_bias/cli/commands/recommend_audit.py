@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Annotated
 
 from tod_bias.cli.checks import check_files, refuse
-from tod_bias.cli.commands.recommender_options import (
+from tod_bias.cli.options import command
+from tod_bias.cli.recommender_options import (
     AuditInference,
     NeutraliseOptions,
     TemplateOptions,
     TopOptions,
     check_models,
 )
-from tod_bias.cli.options import command
 from tod_bias.config import ADVANCED, DeviceOptions, Options, OutputOptions
 from tod_bias.errors import RecommenderError, repeated
 from tod_bias.io.folder import check_no_other_run, claimed

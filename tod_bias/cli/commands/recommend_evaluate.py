@@ -7,14 +7,14 @@ from typing import Annotated
 
 from annotated_types import MinLen
 
-from tod_bias.cli.commands.recommender_options import (
+from tod_bias.cli.options import command
+from tod_bias.cli.recommender_options import (
     LevelOptions,
     NeutraliseOptions,
     ReviewOptions,
     check_models,
     check_reviews,
 )
-from tod_bias.cli.options import command
 from tod_bias.config import DeviceOptions, OutputOptions
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tod_bias.cli.checks import check_files, refuse
-from tod_bias.cli.commands.recommender_options import ReviewOptions, TemplateOptions, check_reviews
 from tod_bias.cli.options import command
+from tod_bias.cli.recommender_options import ReviewOptions, TemplateOptions, check_reviews
 from tod_bias.config import OutputOptions, ResumeOptions
 from tod_bias.recommenders.lmrec.settings import SCRATCH, RecommenderTrainConfig
 

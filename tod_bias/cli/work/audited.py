@@ -1,4 +1,4 @@
-"""What an audit is of: a system, dialogues and axes, and where results go."""
+"""Loads the system, the dialogues and the axes of an audit, and chooses its folder."""
 
 from __future__ import annotations
 

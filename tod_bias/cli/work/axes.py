@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tod_bias.config import AuditConfig, AxisNames, AxisOptions, LexiconOptions, Options, TermOptions, is_axis_file
+from tod_bias.config import AuditConfig, AxisNames, AxisOptions, LexiconOptions, Options, TermOptions
 from tod_bias.errors import TodBiasError
 from tod_bias.perturb.axis import PLACEBO
-from tod_bias.perturb.loading import check_shipped, idle_options, is_user_defined, load_axis
+from tod_bias.perturb.loading import check_shipped, idle_options, is_from_user, load_axis
 
 if TYPE_CHECKING:
     from tod_bias.results import AuditResult
@@ -23,9 +23,9 @@ def axes_of(run: Path, result: AuditResult, given: Options, config: AuditConfig)
     """
     if "axes" in given.given():
         return config.axes.axes
-    if any(is_user_defined(name) or is_axis_file(name) for name in config.axes.axes):  # a run of this machine
+    if any(map(is_from_user, config.axes.axes)):  # a run of this machine
         known = {*result.axes} - {PLACEBO}
-        return tuple(name for name in config.axes.axes if is_user_defined(name) or is_axis_file(name) or name in known)
+        return tuple(name for name in config.axes.axes if is_from_user(name) or name in known)
     names = tuple(axis for axis in result.axes if axis != PLACEBO)
     for name in names:
         for part in name.split(","):

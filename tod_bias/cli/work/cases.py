@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from tod_bias.cli.work.axes import axes_of, lexicons, load_axes
-from tod_bias.config import AuditConfig, DialogueOverrides
+from tod_bias.config import AuditConfig, DialogueOverrides, is_axis_file
 from tod_bias.dialogues.corpora import check_shipped, load_corpus
 from tod_bias.dialogues.sampling import sample
 from tod_bias.errors import TodBiasError
-from tod_bias.perturb.axis_file import is_axis_file, read_axis_file
+from tod_bias.perturb.axis_file import read_axis_file
 from tod_bias.report import cases as pages
 from tod_bias.report.console import Console, echo
 from tod_bias.results import AuditResult
@@ -86,8 +86,8 @@ def _options_of_axes(config: AuditConfig, names: Sequence[str], axes: Sequence[A
     options: dict[str, dict[str, Any]] = {}
     for name, axis in zip(names, axes, strict=True):
         if is_axis_file(name):
-            shipped, settings = read_axis_file(name)
-            options[axis.name] = {"axis": shipped, **settings}
+            of_file, settings = read_axis_file(name)
+            options[axis.name] = {"axis": of_file, **settings}
         else:
             options[axis.name] = {
                 "axis": name,

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from tod_bias.cli.commands.recommender_options import AuditInference
+from tod_bias.cli.recommender_options import AuditInference
 from tod_bias.recommenders.lmrec.audit import audit, save
 from tod_bias.recommenders.lmrec.recommendations import CROSS, Recommendations
 from tod_bias.recommenders.lmrec.results import Audit

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tod_bias.cli.commands.recommender_options import LevelOptions, ReviewOptions
-from tod_bias.cli.work.models import with_reviews
-from tod_bias.cli.work.reviews import read_reviews
+from tod_bias.cli.recommender_options import LevelOptions, ReviewOptions
+from tod_bias.cli.work.recommender_models import with_reviews
+from tod_bias.cli.work.recommender_reviews import read_reviews
 from tod_bias.errors import RecommenderError
 from tod_bias.io.files import write_table, write_text
 from tod_bias.io.folder import claimed

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tod_bias.cli.commands.recommender_options import LevelOptions, ReviewOptions
-from tod_bias.cli.work.models import with_reviews
-from tod_bias.cli.work.reviews import read_reviews
+from tod_bias.cli.recommender_options import LevelOptions, ReviewOptions
+from tod_bias.cli.work.recommender_models import with_reviews
+from tod_bias.cli.work.recommender_reviews import read_reviews
 from tod_bias.io.files import write_json, write_table
 from tod_bias.io.folder import claimed
 from tod_bias.recommenders.lmrec.mitigation import quality_scores, quality_sheet, rank_held_out

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tod_bias.cli.commands.recommender_options import ReviewOptions
-from tod_bias.cli.work.reviews import read_reviews
+from tod_bias.cli.recommender_options import ReviewOptions
+from tod_bias.cli.work.recommender_reviews import read_reviews
 from tod_bias.errors import RecommenderError, repeated
 from tod_bias.io.files import subfolder
 from tod_bias.recommenders.lmrec.settings import RecommenderTrainConfig

@@ -35,11 +35,11 @@ def try_system(file: Path, corpus: str, *, quiet: bool) -> tuple[dict[str, Any],
     if isinstance(pipeline, AgentFile) and pipeline.agent.python is None and not quiet:
         echo(f"(waits up to {pipeline.agent.timeout:.0f} s for the agent's answer)", err=True)
 
-    from tod_bias.cli.work import conversation  # heavy imports come after what may go wrong at once
+    from tod_bias.cli.work import doctor_conversation  # heavy imports come after what may go wrong at once
 
     if isinstance(pipeline, AgentFile) and pipeline.upstream is not None:
-        return conversation.requests_of(pipeline, file, dialogue)
-    return conversation.calls_of(file, dialogue)
+        return doctor_conversation.requests_of(pipeline, file, dialogue)
+    return doctor_conversation.calls_of(file, dialogue)
 
 
 def _tools_called(dialogue: Dialogue) -> int:

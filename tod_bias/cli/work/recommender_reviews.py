@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tod_bias.cli.commands.recommender_options import ReviewOptions, check_reviews
+from tod_bias.cli.recommender_options import ReviewOptions, check_reviews
 from tod_bias.recommenders.lmrec.reviews import Reviews, read_csv, read_yelp
 from tod_bias.recommenders.lmrec.sample import CITY, sample
 

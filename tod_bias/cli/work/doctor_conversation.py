@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tod_bias.audit.evaluation import evaluate
-from tod_bias.cli.work.environment import MARKS
+from tod_bias.cli.work.doctor_machine import MARKS
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import shortened
 from tod_bias.integrations.seen_calls import seen_calls, stages_as_yaml, stages_of

@@ -12,8 +12,7 @@ from tod_bias.cli.work.loading import load_system
 from tod_bias.config import AuditConfig, SystemOverrides
 from tod_bias.dialogues.corpora import check_shipped, load_corpus
 from tod_bias.errors import TodBiasError
-from tod_bias.perturb.axis_file import is_axis_file
-from tod_bias.perturb.loading import is_user_defined
+from tod_bias.perturb.loading import is_from_user
 from tod_bias.report import cases as pages
 from tod_bias.testing.case_check import check_cases, user_axes
 from tod_bias.testing.cases import read_cases
@@ -63,7 +62,7 @@ def _user_axes(cases: Sequence[Any], config: AuditConfig, *, is_given: bool) -> 
     """
     names = config.axes.axes if config.axes.given_of("axes") else ()
     axes = user_axes(names)
-    shipped = [name for name in names if not (is_user_defined(name) or is_axis_file(name))]
+    shipped = [name for name in names if not is_from_user(name)]
     known = {case.axis for case in cases}
     for axis in (*axes, *shipped) if is_given else ():
         if axis not in known:

@@ -160,7 +160,8 @@ def test_exact_bounds_are_clopper_and_pearsons():
     assert exact_half([none], 0.05) == pytest.approx(1 - 0.05 ** (1 / 60))
     assert exact_half([one], 0.05) > exact_half([none], 0.05)  # one hit does not shrink the bound
     assert exact_half([none, Affected(0, 12)], 0.05) == pytest.approx(1 - 0.05 ** (1 / 12))
-    assert exact_half([none._replace(largest=50.0, most=50.0)], 0.05) == pytest.approx(50 * exact_half([none], 0.05))
+    large = none._replace(largest_seen=50.0, largest_possible=50.0)
+    assert exact_half([large], 0.05) == pytest.approx(50 * exact_half([none], 0.05))
 
 
 def test_a_change_that_is_the_same_everywhere_is_shown():

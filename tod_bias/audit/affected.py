@@ -18,13 +18,13 @@ _TINY = 1e-12
 class Affected(NamedTuple):
     """Counts the dialogues or terms that differ at all, of those that take part."""
 
-    hits: float
+    differing: float
     """Units that differ; a fraction if it is a forecast for units that are still to come."""
-    units: int
+    total: int
     """Units that take part."""
-    largest: float = 1.0
-    """The largest effect of a unit that was seen, at most ``most``."""
-    most: float = 1.0
+    largest_seen: float = 1.0
+    """The largest effect of a unit that was seen, at most ``largest_possible``."""
+    largest_possible: float = 1.0
     """The largest effect that a unit can have on the row: the largest change of a score, times the largest coefficient
     of the contrast."""
 
@@ -108,4 +108,7 @@ def counted(hit: np.ndarray, adds: np.ndarray | None = None, most: float = 1.0) 
 
 def exact_half(affected: Sequence[Affected], alpha: float) -> float:
     """Return how far a mean may lie above its estimate; the larger of the bounds over dialogues and over terms."""
-    return max(affected_within(some.hits, some.units, alpha, some.largest, some.most) for some in affected)
+    return max(
+        affected_within(some.differing, some.total, alpha, some.largest_seen, some.largest_possible)
+        for some in affected
+    )

@@ -233,7 +233,7 @@ class ClaimedRows:
     def affected_in(self, name: str) -> list[tuple[int, int]] | None:
         """How many dialogues differ, of all, and likewise terms; None where many do."""
         affected = self.affected[self.names.index(name)]
-        return [(int(some.hits), some.units) for some in affected] if self.is_sparse else None
+        return [(int(some.differing), some.total) for some in affected] if self.is_sparse else None
 
     def detectable(self, number: int, family: Family) -> float:
         """Return the smallest value of a row that is found in four of five such runs; NaN if it is not known.
@@ -245,21 +245,22 @@ class ClaimedRows:
         error, freedom = float(self.rows.errors[number]), float(self.rows.freedom[number])
         if not self.is_sparse and error <= _TINY:
             return math.nan
-        units = self.affected[number][0]
-        sizes = units.most, units.most * self.effect
+        dialogues = self.affected[number][0]
+        sizes = dialogues.largest_possible, dialogues.largest_possible * self.effect
 
         def by_tests(level: float) -> float:
-            return detectable_rate(error, freedom, level, units.units, *sizes)
+            return detectable_rate(error, freedom, level, dialogues.total, *sizes)
 
         def by_exchanges(critical: float) -> float:
-            return detectable_by_exchanges(error, critical, units.units, len(self.names), *sizes)
+            return detectable_by_exchanges(error, critical, dialogues.total, len(self.names), *sizes)
 
         smallest = by_tests(family.level)
         if self.group_exchanges is None:
             return smallest
         if self.term_exchanges is not None and self.is_sparse:
             rare = float(np.maximum(by_tests(family.alpha), by_exchanges(family.critical_term_exchange)))
-            if units.hits / units.units + rare / sizes[1] < SPARSE:  # the effect must leave the differences rare
+            # the effect must leave the differences rare
+            if dialogues.differing / dialogues.total + rare / sizes[1] < SPARSE:
                 smallest = float(np.fmin(smallest, rare))
         return float(np.maximum(smallest, by_exchanges(family.critical_group_exchange)))
 
@@ -335,8 +336,8 @@ def plain_rows(
         inference: number and seed of sign flips; by default the usual ones.
     """
     affected = tuple(map(tuple, units))
-    rows = with_floor(rows, np.array([min((some.units for some in row), default=1) for row in affected]))
-    is_sparse = any(row[0].hits < SPARSE * row[0].units for row in affected)
+    rows = with_floor(rows, np.array([min((some.total for some in row), default=1) for row in affected]))
+    is_sparse = any(row[0].differing < SPARSE * row[0].total for row in affected)
     flips = flipped_rows(adds, inference or Inference())
     return ClaimedRows(
         tuple(names), rows, over, _with_flips(_single_p(rows), flips, is_sparse=is_sparse), is_sparse, affected, flips

@@ -528,7 +528,7 @@ def _needed(claims: Claims, families: Families, p_values: Mapping[str, float]) -
             if name in rows.names:
                 place = rows.names.index(name)
                 growths.append(rows.growth(place, families[kind], float(of_dialogues[place])))
-        dialogues = claims.gaps.affected[number][0].units
+        dialogues = claims.gaps.affected[number][0].total
         if math.isfinite(growth := max(growths)) and growth * dialogues < MOST_NEEDED:
             needed[name] = math.ceil(growth * dialogues)
     return needed

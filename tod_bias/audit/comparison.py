@@ -20,7 +20,7 @@ from tod_bias.audit.arm_sums import ArmSums
 from tod_bias.audit.changes import with_findings
 from tod_bias.audit.checks import DERIVED_KINDS, scored_by
 from tod_bias.audit.claimed_rows import ClaimedRows, are_enough, of_dialogues, plain_rows
-from tod_bias.audit.contrasts import POOLED, AuditContrasts, largest_effect, pseudo_values
+from tod_bias.audit.contrasts import POOLED, AuditContrasts, largest_effect, originals_of, pseudo_values
 from tod_bias.audit.estimates import GroupRows, mean_estimate, shares_of
 from tod_bias.audit.record import signature_of
 from tod_bias.audit.tested_changes import ChangeRows, tested_changes
@@ -574,7 +574,7 @@ class AxisDifference:
         """Means over dialogues, of all counterfactuals together."""
         rows, over = groups.whole_rows(
             values,
-            self._makers[0].originals(groups.contrasts.design.groups),
+            originals_of(self._variants, groups.contrasts.design.groups),
             shares_of(self._stages),
         )
         differs = groups.contrasts.differs

@@ -1,9 +1,9 @@
 """Contrasts of scores: each dialogue's contribution to the harm of every group, by stage.
 
-Every contrast is a weighted sum of the arms' scores. With q(S) the score of the counterfactuals when the stages in S
-are replaced by their twins, and N all of them, q(N) − q(∅) is the disparity of the stages. A stage c has three parts of
-it: its share; the part that replacing it alone removes, q({c}) − q(∅); and the part that remains when all others are
-replaced, q(N) − q(N∖{c}).
+Here a contrast is a weighted sum of the scores of arms; :mod:`tod_bias.audit.estimates` has contrasts that weigh
+groups. With q(S) the score of the counterfactuals when the stages in S are replaced by their twins, and N all of them,
+q(N) − q(∅) is the disparity of the stages. A stage c has three parts of it: its share; the part that replacing it alone
+removes, q({c}) − q(∅); and the part that remains when all others are replaced, q(N) − q(N∖{c}).
 
 The share is the mean of q(S ∪ c) − q(S) over orders in which stages are replaced, S those before c: over all of them
 (Shapley 1953), over those in which the stages of a group are neighbours (Owen 1977), or over some that are drawn
@@ -291,8 +291,8 @@ class AuditContrasts:
                 drawn[stage][:, members, place] = self.scale.values(by_pair @ arms.T)
         kinds = kinds_of_clusters(variants)
         of_groups = has & (np.arange(len(names)) < len(variants.groups))
-        full = self._design(has, kinds)
-        design = self._design(of_groups, kinds) if references else full
+        full = group_design(variants, has, kinds)
+        design = group_design(variants, of_groups, kinds) if references else full
         beyond = self._beyond(has, values[POOLED], kinds)
         largest_score = largest_effect(self._metric, self._table.original, ends[has][:, 0])
         return Contrasts(
@@ -309,10 +309,6 @@ class AuditContrasts:
             drawn=self._drawn_shares(drawn),
         )
 
-    def _design(self, has: np.ndarray, kinds: Sequence[Clusters]) -> GroupDesign:
-        """Return the design of (dialogues, groups); metrics that score the same dialogues share one."""
-        return group_design(self._variants, has, kinds)
-
     def _drawn_shares(self, by_group: Mapping[str, np.ndarray]) -> tuple[DrawnShares, ...]:
         if not by_group:
             return ()
@@ -327,10 +323,6 @@ class AuditContrasts:
             return self._table.for_group(place), variants.has_group[:, place].copy()
         return self._table.for_reference(name)
 
-    def originals(self, columns: int) -> np.ndarray:
-        """(dialogues, columns) bool: the dialogue as it is."""
-        return originals_of(self._variants, columns)
-
     def _beyond(
         self, has: np.ndarray, values: np.ndarray, kinds: Sequence[Clusters]
     ) -> tuple[GroupDesign, np.ndarray] | None:
@@ -344,7 +336,7 @@ class AuditContrasts:
         placebo = np.zeros(has.shape)
         ends = pseudo_values(self._table.mean_placebo[members], self._metric)
         placebo[members] = self.scale.values(ends[:, 1] - ends[:, 0])[:, None]
-        placebo[self.originals(groups)] = 0.0
+        placebo[originals_of(variants, groups)] = 0.0
         return GroupDesign(has, variants.weights_of_terms(groups), None, kinds), np.where(
             has, values[:, :groups] - placebo, 0.0
         )

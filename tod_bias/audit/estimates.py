@@ -33,7 +33,7 @@ from scipy import sparse
 from tod_bias.audit.arm_sums import ArmSums
 from tod_bias.audit.claimed_rows import ClaimedRows, are_enough
 from tod_bias.audit.claims import APART, BEYOND, EFFECTS, GAPS, OF_THESE_TERMS, PAIRS, REFERENCES, Claims, smallest_set
-from tod_bias.audit.contrasts import POOLED, UNATTRIBUTED, AuditContrasts, Contrasts, kinds_of_clusters
+from tod_bias.audit.contrasts import POOLED, UNATTRIBUTED, AuditContrasts, Contrasts, kinds_of_clusters, originals_of
 from tod_bias.audit.orders import matters, with_orders
 from tod_bias.audit.repair import repair_of
 from tod_bias.audit.sampling import sampling_of
@@ -889,7 +889,7 @@ class AxisEstimates:
         return {name: round(kind.within(takes_part).effective, 3) for name, kind in kinds.items()}
 
     def _whole_estimates(self, values: Mapping[str, np.ndarray]) -> list[Estimate]:
-        is_original = self._maker.originals(self._contrasts.design.groups)
+        is_original = originals_of(self._variants, self._contrasts.design.groups)
         rows, over = self._groups.whole_rows(values, is_original, sums_of_shares(self._table.arms))
         scope = None if over.any() else "terms"
         return [single(rows, number, self._inference.level, scope=scope) for number in range(len(values))]

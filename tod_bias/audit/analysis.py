@@ -141,7 +141,9 @@ def _measured(
     metrics = [*measures.metrics, *measured.events]
     claims, undefined = _estimated(outputs, measured, metrics, order, inference, bar)
     if not claims:
-        raise next(iter({**outputs.failures, **undefined}.values()))
+        names = ", ".join(metric.name for metric in metrics)
+        unseen = MetricError(f"{names}: no turn of the run shows it, so there is nothing to compare; leave it out")
+        raise next(iter({**outputs.failures, **undefined}.values()), unseen)
     claims = _untested(claims, outputs, metrics, failed, config, is_default=measures.is_default)
     if not measures.is_default:
         return metrics, claims, undefined

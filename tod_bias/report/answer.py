@@ -18,7 +18,7 @@ from tod_bias.dialogues.text import first_change, window
 from tod_bias.errors import shortened
 from tod_bias.metrics.events import event_of
 from tod_bias.perturb.loading import axes as shipped_axes
-from tod_bias.report.circumstances import opposed_text, unreached
+from tod_bias.report.circumstances import failing, opposed_text, uncalled, unreached
 from tod_bias.report.notation import fixed, p_cell
 from tod_bias.report.sheets import Statement, ascii_of, column_of, folded, mark
 from tod_bias.results import (
@@ -269,12 +269,14 @@ def placebo_line(result: AuditResult) -> str:
 
 def placebo_stages(result: AuditResult) -> list[str]:
     """Return the one or two components that react to neutral rewording; empty if none stands out."""
-    row = result.axes.get(PLACEBO_VERDICT, {}).get("disagreement")
-    group = None if row is None else row.groups.get(PLACEBO_VERDICT)
-    stages = [] if group is None else group.main_stages
-    if not stages and result.reworded is not None:  # no response or call shows what they do
+    stages: list[str] = []
+    if result.reworded is not None:
         turns = sum(result.reworded.stages.values())
         stages = [name for name, number in result.reworded.stages.items() if 2 * number > turns]
+    if not stages:
+        row = result.axes.get(PLACEBO_VERDICT, {}).get("disagreement")
+        group = None if row is None else row.groups.get(PLACEBO_VERDICT)
+        stages = [] if group is None else group.main_stages
     return stages if len(stages) <= _MOST_STAGES else []
 
 
@@ -359,7 +361,8 @@ class TerminalAnswer:
         statements = self._statements()
         column = column_of([*(statement.axis for statement in statements), PLACEBO_VERDICT])
         lines = [self._line(heading(self._result), style="bold")]
-        lines += [self._line(text, style="bold") for text in unreached(self._result)]
+        for text in (*unreached(self._result), *failing(self._result), *uncalled(self._result)):
+            lines += [self._line(line, style="bold") for line in folded(text, "  ", width, "")]
         lines.append(Text())
         for statement in statements:
             lines += statement.lines(column, width, plain=self._plain)

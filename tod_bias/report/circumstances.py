@@ -29,8 +29,9 @@ def circumstances(result: AuditResult) -> list[str]:
     """Return sentences about the run as a whole; empty if nothing was unusual."""
     return [
         *unreached(result),
+        *failing(result),
         *_responses(result),
-        *_uncalled(result),
+        *uncalled(result),
         *_arms(result),
         *_lost(result),
         *_outcomes(result),
@@ -82,7 +83,17 @@ def unreached(result: AuditResult) -> list[str]:
     ]
 
 
-def _uncalled(result: AuditResult) -> list[str]:
+def failing(result: AuditResult) -> list[str]:
+    """Say how many turns of the originals failed, with the most frequent reason: they cannot tell groups apart."""
+    by_axis = [groups["original"] for groups in result.failed.values() if "original" in groups]
+    most = max(by_axis, key=lambda some: some.turns, default=None)
+    if most is None or not most.turns:
+        return []
+    reason = next(iter(most.reasons), "")
+    return [f"failed turns: {count(most.turns)} of {count(most.of)} of the originals{f', {reason}' if reason else ''}"]
+
+
+def uncalled(result: AuditResult) -> list[str]:
     """Name the stages that were never called, where no disparity can enter."""
     calls = result.cost.calls
     names = [name for name in result.stages if name in calls and not calls[name]]

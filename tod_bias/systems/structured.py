@@ -95,8 +95,19 @@ def named_calls(value: Any) -> list[Call]:
             return [call]
         if isinstance(value.get("function"), Mapping):
             return named_calls(value["function"])
+        if messages := _messages_of_reply(value):
+            return [call for message in messages for call in named_calls(message)]
         nested = value.get("tool_calls") or value.get("calls") or _tool_uses(value.get("content"))
     return [call for part in nested for call in named_calls(part)] if isinstance(nested, list | tuple) else []
+
+
+def _messages_of_reply(value: Mapping[str, Any]) -> list[Any]:
+    """Return the messages and calls in a reply of OpenAI's APIs, as a server or a proxy hands it on."""
+    choices = value.get("choices")
+    if isinstance(choices, list):
+        return [choice.get("message") for choice in choices if isinstance(choice, Mapping)]
+    output = value.get("output")
+    return output if value.get("object") == "response" and isinstance(output, list) else []
 
 
 def _named_call(value: Mapping[str, Any]) -> Call | None:
@@ -122,7 +133,9 @@ def is_reply(value: Any) -> bool:
     """Return whether a value is the reply of a model or an MCP server, whose fields say nothing of its content."""
     if not isinstance(value, Mapping):
         return False
-    return value.keys() in _WHOLE_REPLIES or any(value.get(name) in values for name, values in _REPLY_MARKS.items())
+    if value.keys() in _WHOLE_REPLIES or _messages_of_reply(value):
+        return True
+    return any(value.get(name) in values for name, values in _REPLY_MARKS.items())
 
 
 def said_in(value: Any) -> Iterator[tuple[str, Any]]:

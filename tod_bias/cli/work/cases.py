@@ -76,7 +76,8 @@ def choose_cases(
         Console().print(pages.written([case.to_json() for case in chosen]))
     for axis, number in choice.left_out.items():
         echo(f"axis {axis}: {number} left out, as a file cannot hold how they are rewritten")
-    print(f"{len(chosen)} case{'s' * (len(chosen) != 1)}: {out}")
+    why = "" if chosen else f" ({run} has no finding whose turns can be shown)"
+    print(f"{len(chosen)} case{'s' * (len(chosen) != 1)}: {out}{why}")
 
 
 def _options_of_axes(config: AuditConfig, names: Sequence[str], axes: Sequence[Any]) -> dict[str, dict[str, Any]]:

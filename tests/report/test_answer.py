@@ -5,6 +5,8 @@ import json
 import pytest
 from random_systems import audit_of
 
+from tod_bias import Dialogue, Pipeline, Turn, attribute
+from tod_bias.errors import UnansweredError
 from tod_bias.report.answer import TerminalAnswer, axes_with_more_terms, example_lines, placebo_line, what_happens
 from tod_bias.report.cards import cards_of
 from tod_bias.report.section import claim_in
@@ -184,3 +186,24 @@ def test_a_run_that_was_saved_and_loaded_has_the_same_first_screen(tmp_path, sys
     assert str(loaded) == str(result)
     assert ("served differently" in str(result)) == bool(system[1])
     assert loaded.turns.equals(result.turns)
+
+
+def test_failed_turns_and_stages_that_are_never_called_are_said_first():
+    def look(inputs):
+        if any("book" in item.user for item in inputs):
+            raise UnansweredError("no such catalogue")
+        return ["A list." for _ in inputs]
+
+    def flow(turn):
+        return (yield "look")
+
+    dialogues = [
+        Dialogue(f"d{number}", "", (Turn.with_call(f"My {who} wants a {what}.", {}, {}, "Yes."),))
+        for number, (who, what) in enumerate([("mother", "book"), ("uncle", "map"), ("sister", "map")] * 4)
+    ]
+    pipeline = Pipeline({"look": look, "idle": look}, flow=flow)
+    result = attribute(pipeline, dialogues, axes=["gender"], bootstrap=0, permutations=0, max_failures=1.0)
+    text = " ".join(" ".join(lines_of(result)).split())
+    assert "failed turns: 4 of 12 of the originals, " in text
+    assert "no such catalogue" in text
+    assert "`idle`: never called" in text

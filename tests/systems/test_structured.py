@@ -89,6 +89,12 @@ FIND, OSLO = ("find", {"city": "Oslo"}), '{"city": "Oslo"}'
         (json.dumps({"name": "find", "arguments": {"city": "Oslo"}}), [FIND]),
         (SimpleNamespace(calls=[{"api_name": "find", "city": "Oslo"}]), [FIND]),
         ({"tool_calls": "none"}, []),
+        ({"choices": [{"message": {"tool_calls": [{"function": {"name": "find", "arguments": OSLO}}]}}]},
+         [FIND]),
+        ({"choices": [{"message": {"content": "Here it is."}}]}, []),
+        ({"object": "response", "output": [{"type": "message", "content": []},
+                                           {"type": "function_call", "name": "find", "arguments": OSLO}]}, [FIND]),
+        ({"choices": ["soup", "fish"]}, []),
     ],
 )  # fmt: skip
 def test_calls_in_the_forms_of_chat_apis_and_frameworks(value, calls):

@@ -177,6 +177,27 @@ def test_a_baseline_leaves_what_is_new_or_larger():
     assert check(HARMED, baseline=other_side).code == 1
 
 
+def with_consequence(woman):
+    """A run whose finding goes with refusals of another component."""
+    made = record(0.3, -0.3, verdict="disparity")
+    row = json.loads(json.dumps(made["axes"]["gender"][EVENT]))
+    for name, sign in (("woman", 1.0), ("man", -1.0)):
+        row["groups"][name]["gap"] = estimate(sign * woman)
+    made["axes"]["gender"]["refuses"] = row
+    made["metrics"][EVENT]["stage"] = "router"
+    made["metrics"]["refuses"] = {"label": "refusals", "better": "lower", "range": [0, 1], "stage": "answer"}
+    made["findings"][0]["also"] = ["refuses"]
+    return AuditResult.model_validate(made)
+
+
+def test_a_baseline_does_not_excuse_a_new_harm_behind_the_same_first_event():
+    harmful = with_consequence(0.2)
+    found = check(harmful, baseline=HARMED)
+    assert (found.code, found.findings[0].reason) == (1, "new: answer: refusals")
+    assert check(harmful, baseline=with_consequence(0.05)).code == 1
+    assert check(harmful, baseline=with_consequence(0.2)).code == 0
+
+
 def test_accepted_findings_pass_with_their_reason(tmp_path):
     path = tmp_path / "known.yaml"
     path.write_text(

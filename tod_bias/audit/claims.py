@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tod_bias.audit.claimed_rows import ClaimedRows, blocks_of
+from tod_bias.metrics.metric import Better
 from tod_bias.results import (
     ALPHA,
     DIFFERENT,
@@ -242,6 +243,19 @@ def _with_verdict(claims: Claims, families: Families, alpha: float, margin: floa
     return result.model_copy(update=changed)
 
 
+def with_seen_side(result: AxisResult, better: Better) -> AxisResult:
+    """Return a result without its claim if the scores show the side of no group's difference (:func:`is_seen`).
+
+    Args:
+        result: of an axis and metric.
+        better: side of the metric.
+    """
+    names = result.apart if result.verdict in DIFFERENT else ()
+    if not names or any(is_seen(result, name, better) for name in names):
+        return result
+    return result.model_copy(update={"verdict": INCONCLUSIVE})
+
+
 def _of_clusters(over: AxisResult, here: AxisResult) -> AxisResult:
     """Return what is claimed where clusters of dialogues are enough to be a sample.
 
@@ -442,6 +456,20 @@ def _with_claim(estimate: Estimate, p: float) -> Estimate:
     least = abs(estimate.value) if p >= ALPHA else 0.0
     low, high = max(estimate.value - estimate.ci[0], least), max(estimate.ci[1] - estimate.value, least)
     return estimate.model_copy(update={"p": p, "ci": (estimate.value - low, estimate.value + high)})
+
+
+def is_seen(row: AxisResult, group: str, better: Better) -> bool:
+    """Return whether the scores show the side of a group's difference, without the model's effect of originals.
+
+    If a harm goes with the group of the originals, the model may take it for an effect of being the original.
+    """
+    others = [some.score.value for name, some in row.groups.items() if name not in row.apart]
+    known = [score for score in others if score is not None]
+    score, effect = row.groups[group].score.value, row.apart[group].value
+    if score is None or effect is None or not known:
+        return True
+    worse = score - sum(known) / len(known)
+    return (worse if better == "lower" else -worse) * effect > 0
 
 
 def _limiting_factors(claims: Claims, families: Families, alpha: float) -> list[str]:

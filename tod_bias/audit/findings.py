@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tod_bias.audit.claims import OTHER_TERMS, SUGGESTIVE, TERMS
+from tod_bias.audit.claims import OTHER_TERMS, SUGGESTIVE, TERMS, is_seen
 from tod_bias.audit.examples import example_of
 from tod_bias.audit.turns import Turns
 from tod_bias.metrics.events import event_of
@@ -164,23 +164,9 @@ def _differences(rows: Sequence[AxisResult], turns: Turns | None) -> Iterator[Fi
 def _claim(row: AxisResult) -> _Claim | None:
     """Return the groups that a metric sets apart, those whose own difference is shown; all of them if none's is."""
     groups = [name for name, effect in row.apart.items() if effect.is_shown] or list(row.apart)
-    groups = [name for name in groups if _is_seen(row, name)]
+    groups = [name for name in groups if is_seen(row, name, row.metric.better)]
     groups.sort(key=lambda name: -abs(row.apart[name].value or 0.0))
     return _Claim(row, tuple(groups)) if groups else None
-
-
-def _is_seen(row: AxisResult, group: str) -> bool:
-    """Return whether the scores show the side of a group's difference, without the model's effect of originals.
-
-    If a harm goes with the group of the originals, the model may take it for an effect of being the original.
-    """
-    others = [some.score.value for name, some in row.groups.items() if name not in row.apart]
-    known = [score for score in others if score is not None]
-    score, effect = row.groups[group].score.value, row.apart[group].value
-    if score is None or effect is None or not known:
-        return True
-    worse = score - sum(known) / len(known)
-    return (worse if row.metric.better == "lower" else -worse) * effect > 0
 
 
 def _lines(claims: Sequence[_Claim]) -> list[_Line]:

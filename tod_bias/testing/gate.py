@@ -34,6 +34,8 @@ CODES = {PASSED: 0, FAILED: 1, UNDECIDED: 3}
 STANDS, ACCEPTED, EARLIER = "stands", "accepted", "in the baseline"
 """States of a finding."""
 ALPHA = 1 - LEVEL
+_GENERIC = 4
+"""Level of events from which they say little about what happens."""
 _UNMEASURED = 2
 """Dialogues in which an event may differ without being measured: a run measures those that differ in three."""
 
@@ -203,7 +205,7 @@ def check(
         raise TodBiasError(f"max_gap must be above 0, got {max_gap!r}")
     chosen = _axes(result, axes)
     findings = tuple(
-        _judged_finding(finding, baseline, known)
+        _judged_finding(result, finding, baseline, known)
         for finding in result.findings
         if finding.axis in chosen and finding.is_difference
     )
@@ -239,18 +241,45 @@ def _axes(result: AuditResult, wanted: Sequence[str] | None) -> list[str]:
     return list(wanted or measured)
 
 
-def _judged_finding(finding: Finding, baseline: AuditResult | None, known: Sequence[Known]) -> JudgedFinding:
+def _judged_finding(
+    result: AuditResult, finding: Finding, baseline: AuditResult | None, known: Sequence[Known]
+) -> JudgedFinding:
     """Return the state of a finding."""
     for entry in known:
         if entry.fits(finding):
             return JudgedFinding(finding, ACCEPTED, entry.reason)
     before = None if baseline is None else _in(baseline, finding)
-    if before is None:
+    if baseline is None or before is None:
         return JudgedFinding(finding)
-    was, now = abs(before.value or 0.0), abs(finding.effect.value or 0.0)
-    error = math.hypot(before.se or 0.0, finding.effect.se or 0.0)
-    is_larger = now - was > float(t_quantile(LEVEL, min(before.df or 1.0, finding.effect.df or 1.0))) * error
-    return JudgedFinding(finding, STANDS if is_larger else EARLIER, f"was {was:.2f}, is {now:.2f}")
+    if new := _new_consequence(result, baseline, finding):
+        return JudgedFinding(finding, STANDS, f"new: {new}")
+    size = f"was {abs(before.value or 0.0):.2f}, is {abs(finding.effect.value or 0.0):.2f}"
+    return JudgedFinding(finding, STANDS if _is_larger(before, finding.effect) else EARLIER, size)
+
+
+def _is_larger(before: Estimate, after: Estimate) -> bool:
+    """Return whether a difference is shown to be larger than in an earlier run, on either side."""
+    grown = abs(after.value or 0.0) - abs(before.value or 0.0)
+    error = math.hypot(before.se or 0.0, after.se or 0.0)
+    return grown > float(t_quantile(LEVEL, min(before.df or 1.0, after.df or 1.0))) * error
+
+
+def _new_consequence(result: AuditResult, baseline: AuditResult, finding: Finding) -> str:
+    """Return an event of another component that goes with a finding and is new or larger than in an earlier run.
+
+    A finding is led by the event nearest to its cause, which may have been harmless before.
+    """
+    rows = result.axes[finding.axis]
+    lead = rows[finding.metric].metric.stage
+    for name in finding.also:
+        event, metric = event_of(name), rows[name].metric
+        if event is None or event.level >= _GENERIC or metric.stage in ("", lead):
+            continue
+        before, after = baseline.axes.get(finding.axis, {}).get(name), rows[name].groups[finding.group].gap
+        known = None if before is None else before.groups.get(finding.group)
+        if known is None or _is_larger(known.gap, after):
+            return f"{metric.stage}: {metric.label}"
+    return ""
 
 
 def _in(baseline: AuditResult, finding: Finding) -> Estimate | None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from tod_bias.audit.notices import Opposed, lacking_rows, never_reached
+from tod_bias.audit.notices import NO_ROW, Opposed, lacking_rows, never_reached
 from tod_bias.report.notation import count, fixed, interval, p_text, percent, with_interval
 from tod_bias.results import (
     AuditResult,
     Cost,
     Estimate,
 )
+
+
+_FEW_FAILURES = 0.01
+"""Share of turns below which failures of the originals are not worth a line of the terminal."""
 
 
 def opposed_text(pair: Opposed) -> str:
@@ -84,13 +88,19 @@ def unreached(result: AuditResult) -> list[str]:
 
 
 def failing(result: AuditResult) -> list[str]:
-    """Say how many turns of the originals failed, with the most frequent reason: they cannot tell groups apart."""
+    """Say how many turns of the originals failed, with the most frequent reason: they cannot tell groups apart.
+
+    Nothing is said of fewer than one in a hundred. Look-ups without a row are left out, because :func:`_missing_rows` is about them.
+    """
     by_axis = [groups["original"] for groups in result.failed.values() if "original" in groups]
     most = max(by_axis, key=lambda some: some.turns, default=None)
-    if most is None or not most.turns:
+    reasons = [] if most is None else [reason for reason in most.reasons if reason != NO_ROW]
+    if most is None or not reasons:
         return []
-    reason = next(iter(most.reasons), "")
-    return [f"failed turns: {count(most.turns)} of {count(most.of)} of the originals{f', {reason}' if reason else ''}"]
+    turns = most.turns - most.reasons.get(NO_ROW, 0)
+    if turns < _FEW_FAILURES * most.of:
+        return []
+    return [f"failed turns: {count(turns)} of {count(most.of)} of the originals, {reasons[0]}"]
 
 
 def uncalled(result: AuditResult) -> list[str]:

@@ -93,12 +93,17 @@ def named_calls(value: Any) -> list[Call]:
     if isinstance(value, Mapping):
         if call := _named_call(value):
             return [call]
-        if isinstance(value.get("function"), Mapping):
-            return named_calls(value["function"])
-        if messages := _messages_of_reply(value):
-            return [call for message in messages for call in named_calls(message)]
-        nested = value.get("tool_calls") or value.get("calls") or _tool_uses(value.get("content"))
+        nested = _holding_calls(value)
     return [call for part in nested for call in named_calls(part)] if isinstance(nested, list | tuple) else []
+
+
+def _holding_calls(value: Mapping[str, Any]) -> Any:
+    """Return what a message or a reply holds calls in; not a list if it holds none."""
+    if isinstance(value.get("function"), Mapping):
+        return [value["function"]]
+    return (
+        _messages_of_reply(value) or value.get("tool_calls") or value.get("calls") or _tool_uses(value.get("content"))
+    )
 
 
 def _messages_of_reply(value: Mapping[str, Any]) -> list[Any]:

@@ -10,7 +10,6 @@ from tod_bias.results import (
     Estimate,
 )
 
-
 _FEW_FAILURES = 0.01
 """Share of turns below which failures of the originals are not worth a line of the terminal."""
 

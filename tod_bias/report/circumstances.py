@@ -89,7 +89,8 @@ def unreached(result: AuditResult) -> list[str]:
 def failing(result: AuditResult) -> list[str]:
     """Say how many turns of the originals failed, with the most frequent reason: they cannot tell groups apart.
 
-    Nothing is said of fewer than one in a hundred. Look-ups without a row are left out, because :func:`_missing_rows` is about them.
+    Nothing is said of fewer than one in a hundred. Look-ups without a row are left out, because :func:`_missing_rows`
+    is about them.
     """
     by_axis = [groups["original"] for groups in result.failed.values() if "original" in groups]
     most = max(by_axis, key=lambda some: some.turns, default=None)

@@ -1,4 +1,4 @@
-"""Axis files: one axis with its terms and settings in one YAML or JSON file, such as ``--axes gender,guild.yaml``.
+"""Axis files: one axis with its terms and settings in one YAML or JSON file, such as ``--axes gender,guild.yaml``::
 
 lexicon: guild.tsv          # beside this file
 protected: [Iron Lady]      # never rewritten
@@ -9,12 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from tod_bias.config import Names
+from tod_bias.config import Names, beside
 from tod_bias.errors import AxisError, invalid, shortened
-from tod_bias.io.documents import read_yaml
+from tod_bias.io.documents import read_settings
 
 
 class AxisFile(BaseModel):
@@ -62,10 +61,7 @@ def read_axis_file(path: str | Path) -> tuple[str, dict[str, Any]]:
             setting.
     """
     path = Path(path)
-    try:
-        content = read_yaml(path)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise AxisError(f"axis file {path}: cannot be read: {shortened(str(error), 200)}") from error
+    content = read_settings(path, f"axis file {path}: cannot be read", AxisError)
     if not isinstance(content, dict):
         raise AxisError(f"axis file {path}: expected settings such as 'lexicon: guild.tsv'")
     try:
@@ -75,8 +71,7 @@ def read_axis_file(path: str | Path) -> tuple[str, dict[str, Any]]:
     settings = file.settings()
     for name in ("lexicon", "name_slots", "model"):
         if (given := settings.get(name)) is not None:
-            beside = path.parent / given
-            settings[name] = str(beside if beside.exists() else given)
+            settings[name] = beside(path.parent, str(given))
     return file.axis or path.stem, settings
 
 

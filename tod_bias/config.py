@@ -74,6 +74,14 @@ History = Literal["gold", "system"]
 Split = Literal["train", "valid", "test"]
 
 
+def beside(folder: Path, name: str) -> str:
+    """Return the path of a file or folder by its name in a folder; the name itself if there is none."""
+    try:
+        return str(folder / name) if (folder / name).exists() else name
+    except (OSError, ValueError):  # too long for a name, or with characters that none has
+        return name
+
+
 class Advanced:
     """Mark of an option that few users need: only ``--help-all`` shows it."""
 
@@ -627,11 +635,7 @@ class AuditConfig(Seeded):
         if not isinstance(value, str | Path) or str(value) in ("", DEMO):
             return value
         axis, equals, name = str(value).rpartition("=")
-        try:
-            place = self.directory / name
-            return f"{axis}{equals}{place}" if place.exists() else value
-        except (OSError, ValueError):  # too long for a name, or with characters that none has
-            return value
+        return f"{axis}{equals}{beside(self.directory, name)}"
 
 
 _GROUPS: dict[str, type[Options]] = {

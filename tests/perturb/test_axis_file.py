@@ -46,6 +46,7 @@ def test_a_file_has_the_settings_of_its_axis_and_finds_files_beside_it() -> None
         ("{protected: Iron Lady}", "protected must be a list, got 'Iron Lady'"),
         ("{axis: names_gender, scope: word}", "an axis of names takes no scope"),
         ("{lexicon: gone.tsv}", "gone.tsv: cannot be read"),
+        (f"{{lexicon: {'x' * 5000}}}", "cannot be read"),
         ("{}", "unknown axis 'mine'"),
         ("{a: [}", "cannot be read"),
     ],

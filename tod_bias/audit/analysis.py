@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tod_bias.audit.checks import checked_order, why_all_fail, why_lacking, why_unmeasured
-from tod_bias.audit.claims import Claims, Further, judge, with_seen_side
+from tod_bias.audit.claims import Claims, Further, judge
 from tod_bias.audit.design import CounterfactualDesign, design_counterfactuals
 from tod_bias.audit.estimates import AxisEstimates
 from tod_bias.audit.findings import findings_of
@@ -76,7 +76,7 @@ def analyse(
     with progress_bar(pairs, "estimating gaps", show=show_progress, after=_PATIENCE) as bar:
         metrics, claims, undefined = _measured(outputs, measured, measures, config, failed, order, inference, bar)
     failures = {**outputs.failures, **measured.failures, **undefined}
-    axes = _with_verdicts(claims, metrics, inference, options.margin, measured.further)
+    axes = _with_verdicts(claims, inference, options.margin, measured.further)
     is_recorded = outputs.executor.responses is not None
     result = AuditResult(
         config=config,
@@ -237,11 +237,7 @@ def _of_metrics(metrics: Sequence[Metric], claims: ClaimsByAxis) -> ClaimsByAxis
 
 
 def _with_verdicts(
-    claims: ClaimsByAxis,
-    metrics: Sequence[Metric],
-    inference: Inference,
-    margin: float | None,
-    further: Further,
+    claims: ClaimsByAxis, inference: Inference, margin: float | None, further: Further
 ) -> dict[str, dict[str, AxisResult]]:
     """Axis to metric to result, with verdicts."""
     names = [(axis, name) for axis, by_metric in claims.items() for name in by_metric]
@@ -255,11 +251,7 @@ def _with_verdicts(
         seed=inference.seed,
         further=further,
     )
-    better = {metric.name: metric.better for metric in metrics}
-    by_key = {
-        (axis, name): with_seen_side(result, better[name])
-        for (axis, name), result in zip([*claiming, *placebos], results, strict=True)
-    }
+    by_key = dict(zip([*claiming, *placebos], results, strict=True))
     return {axis: {name: by_key[axis, name] for name in by_metric} for axis, by_metric in claims.items()}
 
 

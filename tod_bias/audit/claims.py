@@ -96,6 +96,8 @@ class Claims:
     """True if a gap cannot be separated from the effect of rewording without a placebo."""
     may_be_equal: bool = True
     """True if equivalence can be shown: some score is above 0."""
+    better: Better = "higher"
+    """Better side of the metric."""
     is_tested: bool = True
     in_these_clusters: Claims | None = None
     """The same with the clusters of dialogues as they are, not as a sample; None if no kind of clusters is a sample."""
@@ -207,6 +209,7 @@ def judge(
             _of_clusters(result, _with_verdict(claims, families, alpha, margin)) if claims is not first else result
             for result, first, claims in zip(results, estimated, in_these_clusters, strict=True)
         ]
+    results = [_with_seen_side(result, claims.better) for result, claims in zip(results, estimated, strict=True)]
     for claims in placebos:
         results.append(_with_rows(claims, None).model_copy(update={"verdict": PLACEBO_VERDICT}))
     return results
@@ -243,7 +246,7 @@ def _with_verdict(claims: Claims, families: Families, alpha: float, margin: floa
     return result.model_copy(update=changed)
 
 
-def with_seen_side(result: AxisResult, better: Better) -> AxisResult:
+def _with_seen_side(result: AxisResult, better: Better) -> AxisResult:
     """Return a result without its claim if the scores show the side of no group's difference (:func:`is_seen`).
 
     Args:

@@ -647,6 +647,7 @@ class AxisEstimates:
             facts=facts,
             needs_placebo=self._needs_placebo(),
             may_be_equal=self._may_be_equal(),
+            better=self._metric.better,
         )
         alike = rows.in_these_clusters
         if alike is None:

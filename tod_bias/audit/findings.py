@@ -20,6 +20,7 @@ from tod_bias.audit.claims import OTHER_TERMS, SUGGESTIVE, TERMS, is_seen
 from tod_bias.audit.examples import example_of
 from tod_bias.audit.turns import Turns
 from tod_bias.metrics.events import event_of
+from tod_bias.metrics.events.event import GENERIC
 from tod_bias.perturb.axis import PLACEBO
 from tod_bias.results import (
     DIFFERENT,
@@ -43,8 +44,6 @@ _SHORT = {TERMS, OTHER_TERMS}
 """Limiting factors that more dialogues with the same terms do not remove."""
 _CHANCE = 0.5
 """Smallest p-value from which a difference that was seen is not shown: naming a group would mislead."""
-_GENERIC = 4
-"""Level of events from which they say little about what happens, as all metrics do that are no events."""
 
 
 class _Claim(NamedTuple):
@@ -83,7 +82,7 @@ class _Claim(NamedTuple):
     def is_generic(self) -> bool:
         """True if the metric does not say what happens."""
         event = event_of(self.row.metric.name)
-        return not self.is_grade and (event is None or event.level >= _GENERIC)
+        return not self.is_grade and (event is None or event.is_generic)
 
     @property
     def is_grade(self) -> bool:
@@ -107,7 +106,7 @@ class _Claim(NamedTuple):
             float(self.is_generic),
             float(len(stages) > 1 and not self.is_harm),
             float(not is_of_stages),
-            float(event.level if event else _GENERIC),
+            float(event.level if event else GENERIC),
             float(event.order if event else 0),
             -round(hits, 6),
             float(-event.specificity if event else 0),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tod_bias.config import Options
+from tod_bias.config import Options, beside
 from tod_bias.errors import TodBiasError, meant, shortened
 
 _NAMES_OF_FILES = ("corpus", "init", "model", "pipeline")
@@ -47,7 +47,4 @@ def _located(value: Any, name: str, kind: type[Options], folder: Path) -> Any:
     if not isinstance(value, str) or not value:
         return value
     is_path = name in _NAMES_OF_FILES or "Path" in str(kind.model_fields[name].annotation)
-    try:
-        return str(folder / value) if is_path and (folder / value).exists() else value
-    except (OSError, ValueError):  # too long for a name, or with characters that none has
-        return value
+    return beside(folder, value) if is_path else value

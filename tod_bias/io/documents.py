@@ -269,20 +269,21 @@ def read_yaml(path: str | Path) -> Any:
         raise yaml.YAMLError(f"a value is not of the type that its tag or form says ({error})") from error
 
 
-def read_settings(path: str | Path, unread: str) -> Any:
+def read_settings(path: str | Path, unread: str, error: type[TodBiasError] = TodBiasError) -> Any:
     """Return the content of a YAML or JSON file of settings.
 
     Args:
         path: of the file.
         unread: message for a file that cannot be read, before the reason.
+        error: class of the error.
 
     Raises:
         TodBiasError: the file cannot be read.
     """
     try:
         return read_yaml(path)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise TodBiasError(f"{unread}: {shortened(str(error), 200)}") from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as reason:
+        raise error(f"{unread}: {shortened(str(reason), 200)}") from reason
 
 
 class _Bounded(yaml.SafeLoader):

@@ -34,8 +34,6 @@ CODES = {PASSED: 0, FAILED: 1, UNDECIDED: 3}
 STANDS, ACCEPTED, EARLIER = "stands", "accepted", "in the baseline"
 """States of a finding."""
 ALPHA = 1 - LEVEL
-_GENERIC = 4
-"""Level of events from which they say little about what happens."""
 _UNMEASURED = 2
 """Dialogues in which an event may differ without being measured: a run measures those that differ in three."""
 
@@ -273,7 +271,7 @@ def _new_consequence(result: AuditResult, baseline: AuditResult, finding: Findin
     lead = rows[finding.metric].metric.stage
     for name in finding.also:
         event, metric = event_of(name), rows[name].metric
-        if event is None or event.level >= _GENERIC or metric.stage in ("", lead):
+        if event is None or event.is_generic or metric.stage in ("", lead):
             continue
         before, after = baseline.axes.get(finding.axis, {}).get(name), rows[name].groups[finding.group].gap
         known = None if before is None else before.groups.get(finding.group)

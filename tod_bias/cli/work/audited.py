@@ -22,7 +22,7 @@ from tod_bias.systems.saved_responses import SavedResponses
 
 @dataclass(frozen=True)
 class Audited:
-    """What an audit is of."""
+    """Inputs of an audit, and its folder."""
 
     system: Any
     """A pipeline, or saved responses."""
@@ -33,7 +33,7 @@ class Audited:
 
 
 def load_audited(config: AuditConfig, out: Path | None, *, is_plan: bool) -> Audited:
-    """Load what an audit is of, and raise for whatever is wrong with it.
+    """Load the inputs of an audit, and raise if an option cannot be used.
 
     Args:
         config: the options.

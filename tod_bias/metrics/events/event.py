@@ -24,6 +24,8 @@ from tod_bias.metrics.metric import Better, Metric, Scale, ScoredTurn, ratio
 
 Reading = tuple[float, float]
 """Contribution of a turn to an event (0 or 1, or a number), and 1 if the event could show in the turn."""
+GENERIC = 4
+"""Level of kinds from which they say little about what happens."""
 NOTHING: Reading = (0.0, 0.0)
 
 
@@ -98,6 +100,11 @@ class Event(Metric):
         self.place = place
         self.name = self.name_of(*place)
         self.columns = (f"{self.name} happened", f"{self.name} could")
+
+    @property
+    def is_generic(self) -> bool:
+        """True if the event says little about what happens, as all metrics do that are no events."""
+        return self.level >= GENERIC
 
     @classmethod
     def name_of(cls, *place: str) -> str:

@@ -390,7 +390,7 @@ class MetricInfo(Named):
     is_grade: bool = False
     """True if it judges whole dialogues, such as whether a task was solved."""
     also: dict[str, str] = {}
-    """Component to an event of its output that happens in the same turns, in words."""
+    """Component to an event of its output that happens in the same turns, the last component at the end."""
 
     @property
     def is_share(self) -> bool:
@@ -598,6 +598,21 @@ class Example(Record):
     """Act of the system for the variant."""
 
 
+class Consequence(Record):
+    """Event in the output of a later component that goes with a finding."""
+
+    stage: str
+    """The component."""
+    metric: str
+    """Name of the event."""
+    what: str
+    """Event in a few words."""
+    is_share: bool = True
+    """True if the score is a share of turns; False if it is the mean of a number."""
+    counts: dict[str, tuple[float, float]] = {}
+    """Group to how often the event happened, and in how many turns it could."""
+
+
 class Finding(Record):
     """Finding of a run about one axis and group; every page, table and gate renders it."""
 
@@ -615,8 +630,8 @@ class Finding(Record):
     """True if the group is served worse, by this event or by another one of the same finding."""
     also: list[str] = []
     """Other metrics by which the same group is claimed in the same components."""
-    consequence: str = ""
-    """Event in the output of a later component that goes with it, in a few words."""
+    consequence: Consequence | None = None
+    """Event nearest to the user that goes with it; None if no later component shows any."""
     stage: str = ""
     """The stages in which the difference enters, joined by a comma; empty if no declared stage accounts for it."""
     repair: Repair = ""
@@ -654,8 +669,13 @@ class Finding(Record):
             without: groups that are left out, as the same is found of them.
         """
         left = set(without)
-        counts = [self.counts[name] for name in self.compared_with if name in self.counts and name not in left]
-        return sum(some[0] for some in counts), sum(some[1] for some in counts)
+        return total([self.counts[name] for name in self.compared_with if name in self.counts and name not in left])
+
+
+def total(counts: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    """Return the sums of how often an event happened, and of the turns in which it could."""
+    pairs = list(counts)
+    return sum(happened for happened, _ in pairs), sum(could for _, could in pairs)
 
 
 class FailedTurns(TurnCount):

@@ -12,13 +12,13 @@ from pydantic import BaseModel
 from tod_bias import Dialogue, Pipeline, Turn, attribute
 from tod_bias.audit.claims import smallest_set
 from tod_bias.audit.design import export_counterfactuals
-from tod_bias.audit.findings import _Claim, _lines, _missing
+from tod_bias.audit.findings import _Claim, _lines, _missing, events_beside
 from tod_bias.dialogues.chat import dialogue_of
 from tod_bias.integrations import pipeline_of, stage
 from tod_bias.metrics.grade import Grade
 from tod_bias.perturb import load_axis
 from tod_bias.perturb.rewriter import Recogniser
-from tod_bias.report.answer import details, placebo_line, what_happens
+from tod_bias.report.answer import beside, consequence, details, placebo_line, what_happens
 from tod_bias.results import AxisResult, MetricInfo
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.flow import tool_loop
@@ -400,7 +400,48 @@ def test_what_follows_from_a_flag_is_its_consequence():
     result = attribute(Pipeline({"one": one, "two": two}), chats(), **QUICK)
     (finding,) = result.findings
     assert (finding.group, finding.stage, finding.metric) == ("woman", "one", "value:one.rush=true")
-    assert finding.consequence == "two: says “please bring a credit card”"
+    seen = finding.consequence
+    assert (seen.stage, seen.what) == ("two", "says “please bring a credit card”")
+    assert seen.counts == finding.counts
+    assert consequence(finding) == (
+        "seen in two: says “please bring a credit card”: {:.0f} of {:.0f} as woman, 0 of {:.0f} as others".format(
+            *finding.counts["woman"], finding.others()[1]
+        )
+    )
+
+
+def test_what_follows_is_the_event_that_is_nearest_to_the_user():
+    def one(inputs):
+        return [{"rush": is_woman(item.user)} for item in inputs]
+
+    def two(inputs):
+        return [{"fee": 40 if item.outputs["one"]["rush"] else 30} for item in inputs]
+
+    def three(inputs):
+        return [{"text": f"That costs {item.outputs['two']['fee']} pounds.", "ok": True} for item in inputs]
+
+    (finding,) = attribute(Pipeline({"one": one, "two": two, "three": three}), chats(), **QUICK).findings
+    assert (finding.stage, finding.metric) == ("one", "value:one.rush=true")
+    assert consequence(finding) == "seen in three: number in “costs # pounds”: 40.0 as woman, 30.0 as others"
+
+
+def test_further_fields_of_a_component_that_differ_in_other_turns_stand_beside_the_finding():
+    def plan(inputs):
+        made = []
+        for item in inputs:
+            number, harmed = place(item.user), is_woman(item.user)
+            fee, days = 40 if harmed and number % 3 else 30, ["a", "b"][: 1 if harmed and number % 2 else 2]
+            made.append({"fee": fee, "days": days, "note": "Bring a card please."})
+        return made
+
+    def say(inputs):
+        return ["Done." for _ in inputs]
+
+    result = attribute(Pipeline({"plan": plan, "say": say}), chats(), **QUICK)
+    (finding,) = result.findings
+    assert (finding.metric, events_beside(finding, result)) == ("length:plan.days", ["number:plan.fee"])
+    assert beside(finding, result) == ["also fee: 36.6 as woman, 30.0 as others"]
+    assert "also fee: 36.6 as woman" in str(result)
 
 
 # other doors ---------------------------------------------------------------------------------------------------------

@@ -475,6 +475,60 @@ def test_an_event_is_no_metric_of_turns_one_by_one():
         event_of("refuses").statistics([])
 
 
+# texts in structures -------------------------------------------------------------------------------------------------
+
+
+def read(*outputs):
+    return Facts(facts_text([StageCall(name, None, output) for name, output in outputs], "", Restorer(None)))
+
+
+ANSWER = {"text": "It costs 40 pounds. Bring your card.", "offers": [{"name": "Plus", "price": 40}]}
+
+
+@pytest.mark.parametrize("output", [ANSWER, json.dumps(ANSWER), {"content": [ANSWER], "status": "ok"}])
+def test_the_response_of_a_structure_is_its_prose(output):
+    facts = read(("plan", {"size": 2}), ("say", output))
+    assert facts.response == ANSWER["text"]
+    assert [*facts.texts] == [""]
+    assert event_of("tells:costs # pounds").reading(facts) == (40.0, 1.0)
+    assert event_of("says:bring your card").stage_in(facts) == "say"
+    path = next(path for path in facts.fields if path.endswith("offers[].price"))
+    assert event_of(f"number:{path}").place_in(facts) == event_of("refuses").place_in(facts) == float("inf")
+
+
+@pytest.mark.parametrize(
+    ("output", "response"), [({"room": "Blue", "fee": 3}, "Blue"), ({"fee": 3}, r"fee = \#3"), ({}, "")]
+)
+def test_a_structure_without_prose_is_read_as_its_texts(output, response):
+    assert read(("say", output)).response == response
+
+
+def test_prose_of_another_component_is_a_text_of_its_field():
+    kind, told = (
+        read(("write", {"note": "Please call back."}), ("say", "Done.")),
+        read(("write", {"note": "no"}), ("say", "Done.")),
+    )
+    assert kind.texts == {"": "Done.", "write.note": "Please call back."}
+    (places,) = [
+        place for place, _ in event_of("says:call back").differing([kind, kind, told]) if place[1] == "call back"
+    ]
+    assert places == ("write.note", "call back")
+    event = event_of("says:write.note/call back")
+    assert (event.label, event.reading(kind), event.reading(told)) == ("says “call back” in note", (1, 1), (0, 1))
+    assert (event.stage_in(kind), event.place_in(kind), event.excerpt(told)) == ("write", 0.0, "no")
+
+
+def test_prose_of_lists_and_calls_is_a_text_and_a_sentence_is_no_value():
+    call = {"name": "mail", "arguments": {"body": "You are late again."}}
+    facts = read(("plan", call), ("mail", [{"note": "It is sent now."}, {"note": "ok"}]), ("say", "Done."))
+    assert {path: text for path, text in facts.texts.items() if path} == {
+        "mail/argument.body": "You are late again.",
+        "mail[].note": "It is sent now.",
+    }
+    values = [path for kind, (path, *_) in shown_in(facts) if kind.kind == "value"]
+    assert not any("body" in path for path in values)
+
+
 # counts of a run -----------------------------------------------------------------------------------------------------
 
 PEOPLE = ("wife", "husband", "sister", "brother", "mother", "father", "aunt", "uncle")

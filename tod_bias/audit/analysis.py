@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import comb
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from tod_bias.audit.claims import Claims, Further, judge
 from tod_bias.audit.design import CounterfactualDesign, design_counterfactuals
 from tod_bias.audit.estimates import AxisEstimates
 from tod_bias.audit.findings import findings_of
-from tod_bias.audit.measuring import MeasuredAxes, measured_axes
+from tod_bias.audit.measuring import MeasuredAxes, counts_of, measured_axes
 from tod_bias.audit.record import corpus_hash, cost_of
 from tod_bias.audit.run import Measures, Outputs, run
 from tod_bias.audit.saved import unattributed
@@ -103,7 +104,8 @@ def analyse(
         precision=outputs.executor.precision(),
         cost=cost_of(outputs.executor.costs, *outputs.tokens, seconds=time.monotonic() - outputs.started),
     ).of_turns(outputs.turns)
-    result = result.model_copy(update={"findings": findings_of(result, outputs.turns)})
+    counts = partial(counts_of, outputs.turns, measured)
+    result = result.model_copy(update={"findings": findings_of(result, outputs.turns, counts)})
     if fatal := _fatal(failures, config):
         raise IncompleteError("; ".join(fatal), result)
     return result
@@ -280,7 +282,9 @@ def _attribution_info(arms: ArmDesign) -> AttributionInfo:
 
 def _metric_info(metric: Metric, measured: MeasuredAxes) -> MetricInfo:
     others = [event for event in measured.merged.get(metric.name, ()) if event.stage != metric.stage]
-    first_of_stage = {event.stage: event.label for event in reversed(others)}
+    of_stage: dict[str, str] = {}
+    for event in others:
+        of_stage.setdefault(event.stage, event.name)
     return MetricInfo(
         label=metric.label,
         better=metric.better,
@@ -291,7 +295,7 @@ def _metric_info(metric: Metric, measured: MeasuredAxes) -> MetricInfo:
         range=metric.range,
         is_grade=metric.is_grade,
         stage=metric.stage,
-        also=first_of_stage,
+        also=of_stage,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 import numpy as np
@@ -213,13 +213,20 @@ def what_differs(
         event: whose excerpt is taken; None for the first step that differs.
         responses: True to take the responses instead of a step.
     """
-    texts = _pair(str(original[RESPONSE] or ""), str(row[RESPONSE] or ""))
+    facts = [Facts(str(some[FACTS] or "")) for some in (original, row)]
+    texts = _pair(*_responses([str(some[RESPONSE] or "") for some in (original, row)], facts))
     if event is None:
         first = _first_change(row)
         is_of_response = first is not None and first[0].strip("…") in " ".join(str(original[RESPONSE]).split())
         return texts if responses or first is None or is_of_response else first
-    was, became = (event.excerpt(Facts(str(some[FACTS] or ""))) for some in (original, row))
+    was, became = map(event.excerpt, facts)
     return _pair(was, became) if was != became and (was or became) else texts
+
+
+def _responses(responses: Sequence[str], facts: Sequence[Facts]) -> Sequence[str]:
+    """Return the responses of an original and its variant, of structures the prose alone."""
+    is_structure = facts[0].response != responses[0][: len(facts[0].response) or None]
+    return [some.response for some in facts] if is_structure and all(some.response for some in facts) else responses
 
 
 def _pair(before: str, after: str) -> tuple[str, str]:

@@ -12,15 +12,16 @@ consequence of theirs. A claim with another component is a second cause, and a f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tod_bias.audit.claims import OTHER_TERMS, SUGGESTIVE, TERMS, is_seen
 from tod_bias.audit.examples import example_of
 from tod_bias.audit.turns import Turns
-from tod_bias.metrics.events import event_of
+from tod_bias.metrics.events import Event, event_of
 from tod_bias.metrics.events.event import GENERIC
+from tod_bias.metrics.events.facts import root_of
 from tod_bias.perturb.axis import PLACEBO
 from tod_bias.results import (
     DIFFERENT,
@@ -31,6 +32,7 @@ from tod_bias.results import (
     THESE_TERMS,
     AuditResult,
     AxisResult,
+    Consequence,
     Estimate,
     Finding,
     Group,
@@ -128,12 +130,19 @@ class _Line:
         return sorted(self.claims, key=lambda claim: claim.rank(self.stages))
 
 
-def findings_of(result: AuditResult, turns: Turns | None = None) -> list[Finding]:
+Counter = Callable[[str, Event], Mapping[str, tuple[float, float]]]
+"""Counts, by group of an axis, how often an event happened and in how many turns it could."""
+
+
+def findings_of(
+    result: AuditResult, turns: Turns | None = None, counts: Counter = lambda axis, event: {}
+) -> list[Finding]:
     """Return the findings of a run, the most important first.
 
     Args:
         result: results with the verdicts of all axes and metrics.
         turns: turns to take examples from; None for findings without examples.
+        counts: counts events that are not among the metrics of the results; by default they have no counts.
     """
     findings: list[Finding] = []
     for axis in result.axes:
@@ -142,12 +151,12 @@ def findings_of(result: AuditResult, turns: Turns | None = None) -> list[Finding
         rows = list(result.axes[axis].values())
         rewritable = result.corpus.rewritable.get(axis) or result.corpus.dialogues
         scale = result.corpus.dialogues / max(1, rewritable)
-        findings += list(_differences(rows, turns)) or [_without_difference(axis, rows, turns, scale)]
+        findings += list(_differences(rows, turns, counts)) or [_without_difference(axis, rows, turns, scale)]
     order = [DISPARITY, THESE_TERMS, INCONCLUSIVE, NO_DIFFERENCE, EQUIVALENT]
     return sorted(findings, key=lambda some: order.index(some.verdict))  # else in the order of the axes
 
 
-def _differences(rows: Sequence[AxisResult], turns: Turns | None) -> Iterator[Finding]:
+def _differences(rows: Sequence[AxisResult], turns: Turns | None, counts: Counter) -> Iterator[Finding]:
     """Yield a finding for each group of an axis that is treated differently, the largest difference first."""
     for verdict in DIFFERENT:
         claims = [claim for row in rows if row.verdict == verdict and (claim := _claim(row)) is not None]
@@ -157,7 +166,7 @@ def _differences(rows: Sequence[AxisResult], turns: Turns | None) -> Iterator[Fi
         return
     specific = [claim for claim in claims if not claim.is_generic]
     for line in _lines(specific or claims):
-        yield from _findings(line, turns)
+        yield from _findings(line, turns, counts)
 
 
 def _claim(row: AxisResult) -> _Claim | None:
@@ -203,10 +212,11 @@ def _opposite(claim: _Claim, lines: Sequence[_Line]) -> list[_Line]:
     return of_rest if event is not None and event.takes_majority and named == rest else []
 
 
-def _findings(line: _Line, turns: Turns | None) -> Iterator[Finding]:
+def _findings(line: _Line, turns: Turns | None, counts: Counter) -> Iterator[Finding]:
     lead, *others = line.ordered
+    consequence = _consequence(lead, others, counts)
     for group in lead.groups:
-        yield _finding(lead, group, others, turns)
+        yield _finding(lead, group, others, turns).model_copy(update={"consequence": consequence})
 
 
 def _finding(lead: _Claim, group: str, others: Sequence[_Claim], turns: Turns | None) -> Finding:
@@ -221,7 +231,6 @@ def _finding(lead: _Claim, group: str, others: Sequence[_Claim], turns: Turns | 
         better=metric.better,
         is_harm=any(claim.is_harm for claim in (lead, *others)),
         also=[claim.row.metric.name for claim in others],
-        consequence=_consequence(lead, others),
         stage=", ".join(of_group.main_stages),
         repair=of_group.repair,
         effect=row.apart[group],
@@ -233,16 +242,51 @@ def _finding(lead: _Claim, group: str, others: Sequence[_Claim], turns: Turns | 
     )
 
 
-def _consequence(lead: _Claim, others: Sequence[_Claim]) -> str:
-    """Return an event of a later component that goes with the leading one: in the same turns, or claimed as well."""
+def events_beside(finding: Finding, result: AuditResult) -> list[str]:
+    """Return further events of a finding's own components, of other fields than the leading one, the largest first.
+
+    They happen in other turns: those of the same turns are one hypothesis. Phrases are left out, as any harm changes
+    some.
+    """
+    lead, rows = event_of(finding.metric), result.axes[finding.axis]
+    fields = {_field(lead)} if lead is not None else set()
+    names = []
+    for name in finding.also:
+        event = event_of(name)
+        if event is None or event.level or event.is_any or rows[name].metric.stage not in finding.stage.split(", "):
+            continue
+        if (field_of := _field(event)) not in fields:
+            fields.add(field_of)
+            names.append(name)
+    return names
+
+
+def _field(event: Event) -> str:
+    """Return the field that an event is about, the same in all calls and items; empty for a call or turn as a whole."""
+    return event.place[0].removeprefix(root_of(event.place[0])).replace("[0]", "[]") if event.place else ""
+
+
+def _consequence(lead: _Claim, others: Sequence[_Claim], counts: Counter) -> Consequence | None:
+    """Return an event of a later component that goes with the leading one; None if there is none.
+
+    A claimed harm comes first, then the event in the same turns that is nearest to the user, then any claimed one.
+    """
     stages = {"", lead.row.metric.stage, *lead.stages}  # without a name if it is none that was declared
-    merged = [f"{stage}: {label}" for stage, label in lead.row.metric.also.items() if stage not in stages]
-    claimed = [
-        f"{claim.row.metric.stage}: {claim.row.metric.label}"
-        for claim in sorted(others, key=lambda claim: not claim.is_harm)
-        if claim.row.metric.stage not in stages and not claim.is_generic
-    ]
-    return next(iter([*merged[-1:], *claimed]), "")
+    merged = [(stage, name) for stage, name in lead.row.metric.also.items() if stage not in stages]
+    claims = [claim for claim in others if claim.row.metric.stage not in stages and not claim.is_generic]
+    harms = [claim for claim in claims if claim.is_harm]
+    for claim in [*harms, *([] if merged else claims)][:1]:
+        metric = claim.row.metric
+        groups = {name: some.counts for name, some in claim.row.groups.items() if some.counts is not None}
+        return Consequence(
+            stage=metric.stage, metric=metric.name, what=metric.label, is_share=metric.is_share, counts=groups
+        )
+    for stage, name in merged[-1:]:
+        event = event_of(name)
+        assert event is not None  # named by the run that found it
+        groups = dict(counts(lead.row.axis, event))
+        return Consequence(stage=stage, metric=name, what=event.label, is_share=event.is_share, counts=groups)
+    return None
 
 
 def _without_difference(axis: str, rows: Sequence[AxisResult], turns: Turns | None, scale: float) -> Finding:

@@ -10,7 +10,7 @@ from tod_bias.audit.event_sums import TablesWithEvents
 from tod_bias.audit.events import Chosen, EventSearch, most_events
 from tod_bias.audit.run import Measures, Outputs
 from tod_bias.audit.screening import screened
-from tod_bias.audit.turns import AxisTurns, placebo_turns
+from tod_bias.audit.turns import AxisTurns, Turns, placebo_turns
 from tod_bias.errors import NothingToPerturbError, TodBiasError
 from tod_bias.metrics.events import Event
 from tod_bias.perturb.axis import PLACEBO
@@ -73,6 +73,24 @@ def measured_axes(outputs: Outputs, measures: Measures, inference: Inference, *,
             failures[PLACEBO] = NothingToPerturbError(reason)
     merged = {event.name: chosen.merged[event.name] for event in events if event.name in chosen.merged}
     return MeasuredAxes(axes, events, merged, chosen.left_out, further, measures.is_default, failures)
+
+
+def counts_of(turns: Turns, measured: MeasuredAxes, axis: str, event: Event) -> dict[str, tuple[float, float]]:
+    """Return how often an event that is not estimated happened as each group, and in how many turns it could.
+
+    Args:
+        turns: of the run.
+        measured: axes of the run.
+        axis: name of one.
+        event: to be counted in the facts of the turns.
+    """
+    of_axis = measured.axes[axis]
+    table = turns.with_events(axis, of_axis, [event]).tables[event.name]
+    counts = {}
+    for number, group in enumerate(of_axis.variants.groups):
+        happened, could = table.for_group(number)[:, 0].sum(axis=0)
+        counts[group] = round(float(happened), 3), round(float(could), 3)
+    return counts
 
 
 def _chosen(outputs: Outputs) -> Chosen:

@@ -31,6 +31,8 @@ SILENCE = "__SILENCE__"
 _JSON = "\\#"
 _STANDALONE = re.compile(r"(?:(?<= )|^)([;|=])(?= |$)")
 _SPECIAL = re.compile(r"[\\\n\r;|=]")
+_FEWEST_SPACES = 3
+_ENDS = tuple(".?!…。？！।؟")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _UNESCAPED = {"n": "\n", "r": "\r"}
@@ -42,6 +44,16 @@ Slots = Mapping[str, Any]
 def well_formed(text: str) -> str:
     """The text with U+FFFD for every lone surrogate, which no file, frame or tokenizer takes."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+
+
+def is_sentence(text: str) -> bool:
+    """Return whether a text ends as a sentence does."""
+    return text.rstrip().endswith(_ENDS)
+
+
+def is_prose(text: str) -> bool:
+    """Return whether a value is said to a person, as opposed to a name or a code: a sentence, or several words."""
+    return text.count(" ") >= _FEWEST_SPACES or is_sentence(text)
 
 
 def json_line(record: Any) -> str:

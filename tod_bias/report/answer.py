@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tod_bias.audit.checks import DERIVED_KINDS
+from tod_bias.audit.findings import events_beside
 from tod_bias.audit.notices import opposed
 from tod_bias.dialogues.text import first_change, window
 from tod_bias.errors import shortened
@@ -31,6 +32,7 @@ from tod_bias.results import (
     AxisResult,
     Example,
     Finding,
+    total,
 )
 
 _REPAIRS = {
@@ -53,7 +55,9 @@ _MANY = 3
 _SHOWN_EXAMPLE = 64
 """Characters of a line of an example."""
 _SHOWN_CONSEQUENCE = 56
-"""Characters of a consequence, which has one line."""
+"""Characters of the event in a consequence."""
+_MOST_BESIDE = 2
+"""Further events of a finding that are shown."""
 _LEAST_MESSAGE = 22
 """Characters of a user's message that share a line with what the system did."""
 
@@ -110,11 +114,22 @@ def in_lines(result: AuditResult, axes: Collection[str] | None = None) -> dict[s
     lines: dict[str, list[str]] = {}
     for findings in alike([finding for finding in result.findings if finding.is_difference]):
         finding, groups = findings[0], [some.group for some in findings]
-        where = f" ({finding.stage})" if finding.stage else ""
         if axes is None or finding.axis in axes:
-            text = f"{sentence(finding, result, groups)}{where}; {what_happens(finding, result, groups)}"
-            lines.setdefault(finding.axis, []).append(text)
+            lines.setdefault(finding.axis, []).append(in_line(finding, result, groups))
     return lines
+
+
+def in_line(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -> str:
+    """Return a finding in one line: groups, component, the event, and what goes with it in a later component.
+
+    Args:
+        finding: the finding.
+        result: the run's results.
+        groups: all groups with the same finding; by default the finding's own.
+    """
+    where = f" ({finding.stage})" if finding.stage else ""
+    texts = [sentence(finding, result, groups) + where, what_happens(finding, result, groups)]
+    return "; ".join([*texts, *filter(None, [consequence(finding, groups)])])
 
 
 def _few_domains(finding: Finding, result: AuditResult) -> str:
@@ -162,8 +177,8 @@ def counted_sides(counts: Mapping[str, tuple[float, float]], groups: Sequence[st
     for name in groups:
         if name in counts:
             yield _counted(counts[name], f"as {name}", is_share=is_share)
-    others = [some for name, some in counts.items() if name not in groups]
-    yield _counted((sum(some[0] for some in others), sum(some[1] for some in others)), "as others", is_share=is_share)
+    others = total(some for name, some in counts.items() if name not in groups)
+    yield _counted(others, "as others", is_share=is_share)
 
 
 def _scores(finding: Finding, row: AxisResult | None, named: Sequence[str]) -> list[str]:
@@ -232,9 +247,52 @@ def axes_with_more_terms(axis: str) -> list[str]:
     return [name for prefix in ("persona_", "names_") if (name := f"{prefix}{dimension}") in known]
 
 
-def consequence(finding: Finding) -> str:
-    """Return what goes with a finding in a later component: "seen in answer: says …"; empty if nothing does."""
-    return f"seen in {shortened(finding.consequence, _SHOWN_CONSEQUENCE)}" if finding.consequence else ""
+def consequence(finding: Finding, groups: Sequence[str] = ()) -> str:
+    """Return what goes with a finding in a later component: "seen in answer: price: 5 as woman, 4 as others".
+
+    Args:
+        finding: the finding.
+        groups: all groups with the same finding; by default the finding's own.
+    """
+    seen = finding.consequence
+    if seen is None:
+        return ""
+    named = [name for name in groups or [finding.group] if name in seen.counts]
+    known = {name: counts for name, counts in seen.counts.items() if name in (*named, *finding.compared_with)}
+    sides = ", ".join(counted_sides(known, named, is_share=seen.is_share)) if named else ""
+    return f"seen in {seen.stage}: {shortened(seen.what, _SHOWN_CONSEQUENCE)}{': ' if sides else ''}{sides}"
+
+
+def beside(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) -> list[str]:
+    """Return further events of a finding's components with their counts: "also price: 5 as woman, 4 as others".
+
+    Args:
+        finding: the finding.
+        result: the run's results.
+        groups: all groups with the same finding; by default the finding's own.
+    """
+    lines = []
+    for name in events_beside(finding, result)[:_MOST_BESIDE]:
+        row = result.axes[finding.axis][name]
+        counts = {key: some.counts for key, some in row.groups.items() if some.counts is not None}
+        sides = ", ".join(counted_sides(counts, groups or [finding.group], is_share=row.metric.is_share))
+        lines.append(f"also {row.metric.label}: {sides}")
+    return lines
+
+
+def further(findings: Sequence[Finding], result: AuditResult) -> list[str]:
+    """Return the events that go with findings that differ only in their group, in a line each."""
+    groups = [some.group for some in findings]
+    return [*beside(findings[0], result, groups), *filter(None, [consequence(findings[0], groups)])]
+
+
+def has_room(findings: Sequence[Sequence[Finding]]) -> bool:
+    """Return whether there are so few differences that a terminal has room for the events that go with them.
+
+    Args:
+        findings: those together that differ only in their group.
+    """
+    return sum(some[0].is_difference for some in findings) < _MANY
 
 
 def may_be_mitigated(result: AuditResult) -> bool:
@@ -382,12 +440,10 @@ class TerminalAnswer:
         """Return all statements with their examples; one or two differences have room for a consequence."""
         made = []
         groups = alike(self._result.findings)
-        is_roomy = sum(findings[0].is_difference for findings in groups) < _MANY
+        is_roomy = has_room(groups)
         for findings in groups:
             finding, said = findings[0], statement(findings, self._result)
-            lines = [*said.details]
-            if finding.is_difference and finding.consequence and is_roomy:
-                lines.append(consequence(finding))
+            lines = [*said.details, *(further(findings, self._result) if is_roomy else [])]
             if finding.example is not None:
                 lines += example_lines(finding.example, finding.metric)
             made.append(replace(said, details=[*lines, *filter(None, [advice(finding)])]))

@@ -47,7 +47,10 @@ def cards_of(result: AuditResult) -> list[Card]:
     """Return the cards of a run: its findings in their order, axes without a result, then the placebo."""
     made = []
     for findings in alike(result.findings):
-        said, more = statement(findings, result), [consequence(findings[0]), advice(findings[0])]
+        said, more = (
+            statement(findings, result),
+            [consequence(findings[0], [some.group for some in findings]), advice(findings[0])],
+        )
         made.append((replace(said, details=[*said.details, *filter(None, more)]), _example(findings[0])))
     made += [(said, None) for said in left_out(result)]
     if placebo := placebo_line(result):

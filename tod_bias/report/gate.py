@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tod_bias.report.answer import alike, example_lines, sentence, statement, what_happens
+from tod_bias.report.answer import alike, example_lines, further, has_room, in_line, sentence, statement, what_happens
 from tod_bias.report.cases import JUnitCase, to_junit
 from tod_bias.report.sheets import Statement, ascii_of, column_of, folded
 from tod_bias.results import NO_DIFFERENCE, Finding
@@ -49,11 +49,12 @@ def _lines(check: GateResult, state: str) -> list[tuple[list[Finding], str]]:
 def _statements(check: GateResult) -> Iterator[Statement]:
     """Yield the findings that stand, those that do not count, and the axes without any."""
     result = check.result
-    for findings, reason in _lines(check, STANDS):
+    standing = _lines(check, STANDS)
+    is_roomy = has_room([findings for findings, _ in standing])
+    for findings, reason in standing:
         said = statement(findings, result)
-        yield Statement(
-            said.verdict, said.axis, said.sentence, said.stages, [*said.details[:1], *filter(None, [reason])]
-        )
+        more = [*(further(findings, result) if is_roomy else []), reason]
+        yield Statement(said.verdict, said.axis, said.sentence, said.stages, [*said.details[:1], *filter(None, more)])
     for state in (EARLIER, ACCEPTED):
         for findings, reason in _lines(check, state):
             said = statement(findings, result)
@@ -162,10 +163,7 @@ def junit(check: GateResult) -> str:
 
 
 def _sentence(findings: Sequence[Finding], check: GateResult) -> str:
-    groups = [some.group for some in findings]
-    first = findings[0]
-    where = f" ({first.stage})" if first.stage else ""
-    return f"{sentence(first, check.result, groups)}{where}; {what_happens(first, check.result, groups)}"
+    return in_line(findings[0], check.result, [some.group for some in findings])
 
 
 def markdown(check: GateResult) -> str:

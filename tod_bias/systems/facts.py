@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from tod_bias.dialogues.calls import MALFORMED, calls_of
 from tod_bias.dialogues.chat import CONTENT
 from tod_bias.dialogues.string_map import TextMap
-from tod_bias.dialogues.text import well_formed
+from tod_bias.dialogues.text import is_prose, well_formed
 from tod_bias.dialogues.values import API_NAME, strings
 from tod_bias.systems.flow import REPLY
 from tod_bias.systems.outputs import ERROR, Lookup, Outcome, as_text, rows_of
@@ -107,7 +107,7 @@ def facts_text(steps: Sequence[StageCall], failure: str, restore: Callable[[Any]
     ``calls`` holds tool, the stages that made the call and carried it out, arguments, the reason of a failure, the
     number of results and of those that the response names, and the place of the call among the steps. ``out`` holds
     name, stage, value and place of structured outputs, ``said`` name, stage, text and place of the others, ``response``
-    the stage and text that the user reads.
+    the stage and text that the user reads. The place of a structure that holds this text is null.
 
     Args:
         steps: all calls of stages, in order.
@@ -119,21 +119,14 @@ def facts_text(steps: Sequence[StageCall], failure: str, restore: Callable[[Any]
     record: dict[str, Any] = {"calls": [], "out": [], "said": []}
     covered: set[int] = set()
     for made in islice(_calls(steps, covered), _MOST_ITEMS):
-        rows = rows_of(made.result)
-        reason = _failure_of(made.result, rows) if made.has_result else ""
-        results = 0 if reason else sum(map(_size, rows))
-        named = 0 if reason else sum(_is_named(row, response.lower()) for row in rows)
-        tool = well_formed(made.tool)
-        made_of = [tool, made.by, made.at, _plain(made.arguments), reason, results, named, made.place]
-        record["calls"].append(made_of)
-        if made.has_result and not reason:
-            root = tool if tool == made.at else f"{tool}/result"
-            _add_output(record, (root, made.at, made.place + 0.5), made.result)
+        _add_call(record, made, response)
+    last = len(steps) - 1
     for number, step in enumerate(steps):
         if number not in covered and not _is_end_of_loop(steps, number):
-            is_response = number == len(steps) - 1
-            _add_output(record, (step.name, step.name, float(number)), step.output, is_response=is_response)
-    record["response"] = [_speaker(steps, response), response]
+            place = None if number == last else float(number)
+            _add_output(record, (step.name, step.name, place), step.output)
+    said = response if last in covered or not steps else _read_by_user(steps[-1].output)
+    record["response"] = [_speaker(steps, response), well_formed(said)[:_LONGEST_TEXT]]
     if failure:
         record["failure"] = well_formed(failure)[:_LONGEST_REASON]
     return json.dumps(record, ensure_ascii=False)
@@ -194,27 +187,59 @@ def _straight(steps: Sequence[StageCall], number: int, calls: Sequence[Call], co
     yield _Made(tool, step.name, following.name, arguments, following.output, float(number))
 
 
-def _add_output(
-    record: dict[str, Any], where: tuple[str, str, float], output: Any, *, is_response: bool = False
-) -> None:
-    """Record an output as a structure or a text; the text that the user reads is recorded elsewhere.
+def _add_call(record: dict[str, Any], made: _Made, response: str) -> None:
+    """Record a call and its result.
 
     Args:
         record: of the turn.
-        where: name of the output, stage, and place among the steps.
+        made: the call.
+        response: of the turn, which may name results.
+    """
+    rows = rows_of(made.result)
+    reason = _failure_of(made.result, rows) if made.has_result else ""
+    results = 0 if reason else sum(map(_size, rows))
+    named = 0 if reason else sum(_is_named(row, response.lower()) for row in rows)
+    tool = well_formed(made.tool)
+    record["calls"].append([tool, made.by, made.at, _plain(made.arguments), reason, results, named, made.place])
+    if made.has_result and not reason:
+        root = tool if tool == made.at else f"{tool}/result"
+        _add_output(record, (root, made.at, made.place + 0.5), made.result)
+
+
+def _add_output(record: dict[str, Any], where: tuple[str, str, float | None], output: Any) -> None:
+    """Record an output as a structure or a text.
+
+    Args:
+        record: of the turn.
+        where: name of the output, stage, and place among the steps; None if the user reads the output, whose text is
+            recorded elsewhere.
         output: as the stage put it out.
-        is_response: True for the output that the user reads.
     """
     root, stage, place = where
     value = structured(output)
     if is_reply(value):
-        texts = [str(content) for name, content in said_in(value) if not name]
-        value = " ".join(texts)
+        value = _text_of_reply(value)
     if isinstance(value, str):
-        if not is_response:
+        if place is not None:
             record["said"].append([root, stage, well_formed(value)[:_LONGEST_TEXT], place])
     elif value is not None:
         record["out"].append([root, stage, _plain(value), place])
+
+
+def _text_of_reply(value: Any) -> str:
+    """Return the texts in a model's reply, without its calls."""
+    return " ".join(str(content) for name, content in said_in(value) if not name)
+
+
+def _read_by_user(output: Any) -> str:
+    """Return what a user reads of an output: of a structure its prose, or else all texts in it."""
+    value = structured(output)
+    if isinstance(value, str):
+        return value
+    if is_reply(value):
+        return _text_of_reply(value) or as_text(output)
+    texts = [text for _, text in strings({"": _plain(value)})]
+    return "\n".join([text for text in texts if is_prose(text)] or texts) or as_text(output)
 
 
 def _speaker(steps: Sequence[StageCall], response: str) -> str:

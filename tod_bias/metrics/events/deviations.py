@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from tod_bias.metrics.events.event import Cells, Event, Reading
-from tod_bias.metrics.events.facts import Facts, root_of
+from tod_bias.metrics.events.facts import Facts
 from tod_bias.metrics.events.fields import words_for
 
 Form = tuple[str, ...] | None
@@ -73,7 +73,7 @@ class Deviates(Event):
     def _paths(cls, facts: Facts) -> Iterator[str]:
         yield from facts.lists
         yield from (path for path in facts.fields if "[" not in path)
-        yield from (f"{_TEXT}{root}" for root in facts.texts)
+        yield from (f"{_TEXT}{path}" for path in facts.texts if path not in facts.fields)
 
     def reading(self, facts: Facts) -> Reading:
         """Return (0, 1) for a turn alone: it deviates from nothing."""
@@ -129,14 +129,11 @@ class Deviates(Event):
 
     def place_in(self, facts: Facts) -> float:
         """Return the place among the steps."""
-        path = self.place[0]
-        root = path.removeprefix(_TEXT) if path.startswith(_TEXT) else root_of(path)
-        return facts.place_of.get(root, float("inf"))
+        return facts.place(self.place[0].removeprefix(_TEXT))
 
     def stage_in(self, facts: Facts) -> str:
         """Return the component whose output it is."""
-        path = self.place[0]
-        return facts.stage_of.get(path.removeprefix(_TEXT), "") if path.startswith(_TEXT) else facts.stage(path)
+        return facts.stage(self.place[0].removeprefix(_TEXT))
 
 
 _MOST_ITEMS = 4

@@ -19,7 +19,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from tod_bias.errors import TodBiasError
-from tod_bias.metrics.events.facts import Facts, root_of
+from tod_bias.metrics.events.facts import Facts
 from tod_bias.metrics.metric import Better, Metric, Scale, ScoredTurn, ratio
 
 Reading = tuple[float, float]
@@ -131,8 +131,7 @@ class Event(Metric):
 
     def place_in(self, facts: Facts) -> float:
         """Return the place among the steps of a turn at which the event is read; infinity for the response."""
-        root = root_of(self.place[0]) if self.place else ""
-        return facts.place_of.get(root, float("inf"))
+        return facts.place(self.place[0] if self.place else "")
 
     def excerpt(self, facts: Facts) -> str:
         """Return what a turn shows of the event, in a few words; empty to show the response."""

@@ -18,6 +18,8 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote
 
+from tod_bias.dialogues.text import is_prose
+
 Leaf = str | int | float | bool
 """A value without parts."""
 _TOKENS = re.compile(r"\d+(?:\x00\d+)*|[^\W_]+(?:['’\-][^\W_]+)*|[.?!\n]")
@@ -102,7 +104,7 @@ class Facts:
         self.place_of: dict[str, float] = {"": float("inf")}
         """Root to its first place among the steps of the turn; the response comes last."""
         self.texts: dict[str, str] = {"": self.response}
-        """Root to text, of outputs that have no structure; those of several calls are joined."""
+        """Path to text, of outputs that have no structure and of prose in those that have one; several are joined."""
         self.fields: dict[str, list[Leaf]] = {}
         """Path to the values there, in order."""
         self.lists: dict[str, list[str]] = {}
@@ -111,46 +113,59 @@ class Facts:
         """Roots of the arguments and results of tools, whose fields are those of the tool."""
         self.objects: dict[str, int] = {}
         """Path of a mapping to how often it occurs."""
-        for root, stage, said, place in record.get("said", ()):
-            self.stage_of[root] = stage
-            self.place_of.setdefault(root, place)
-            self.texts[root] = f"{self.texts[root]}\n{said}" if root in self.texts else said
+        for name, stage, said, place in record.get("said", ()):
+            root = _key(name)
+            self._begin(root, stage, place)
+            self._add_text(root, said)
             if 0 < len(said) <= _SHORT_TEXT:
-                self.fields.setdefault(_key(root), []).append(said)
-                self.stage_of[_key(root)] = stage
-                self.place_of.setdefault(_key(root), place)
+                self.fields.setdefault(root, []).append(said)
         for call in self.calls:
             root = _key(call.tool) + ("/argument" if call.tool == call.at and call.by != call.at else "")
-            self.stage_of[root] = self.stage_of[ANY] = call.by
+            self._begin(root, call.by, call.place)
+            self.stage_of[ANY] = call.by
             self.roots_of_tools.add(root)
-            self.place_of.setdefault(root, call.place)
             self._read(root, call.arguments)
             self._read(ANY, call.arguments)
-        for root, stage, value, place in record.get("out", ()):
-            tool, slash, rest = root.rpartition("/")
-            path = f"{_key(tool)}{_RESULT}" if slash + rest == _RESULT else _key(root)
-            self.stage_of[path] = stage
-            self.place_of.setdefault(path, place)
-            self._read(path, value)
-            if path.endswith(_RESULT):
+        for name, stage, value, place in record.get("out", ()):
+            tool, slash, rest = name.rpartition("/")
+            root = f"{_key(tool)}{_RESULT}" if slash + rest == _RESULT else _key(name)
+            self._begin(root, stage, float("inf") if place is None else place)
+            self._read(root, value, with_texts=place is not None)
+            if root.endswith(_RESULT):
                 self.stage_of[f"{ANY}{_RESULT}"] = stage
-                self.roots_of_tools.add(path)
+                self.roots_of_tools.add(root)
                 self._read(f"{ANY}{_RESULT}", value)
 
-    def _read(self, path: str, value: Any) -> None:
+    def _begin(self, root: str, stage: str, place: float) -> None:
+        self.stage_of[root] = stage
+        self.place_of.setdefault(root, place)
+
+    def _add_text(self, path: str, text: str) -> None:
+        self.texts[path] = f"{self.texts[path]}\n{text}" if path in self.texts else text
+
+    def _read(self, path: str, value: Any, *, with_texts: bool = True) -> None:
+        """Read a value.
+
+        Args:
+            path: of the value.
+            value: to be read.
+            with_texts: False if the user reads its prose, which is the text of the response.
+        """
         if isinstance(value, Mapping):
             self.objects[path] = self.objects.get(path, 0) + 1
             for name, item in value.items():
-                self._read(f"{path}.{_key(str(name))}", item)
+                self._read(f"{path}.{_key(str(name))}", item, with_texts=with_texts)
         elif isinstance(value, list):
             items = [json.dumps(item, ensure_ascii=False, sort_keys=True) for item in value]
             self.lists.setdefault(path, []).extend(items)
             for place, item in enumerate(value):
-                self._read(f"{path}[]", item)
+                self._read(f"{path}[]", item, with_texts=with_texts)
                 if not place:
-                    self._read(f"{path}[0]", item)
+                    self._read(f"{path}[0]", item, with_texts=False)
         elif value is not None and value != "":
             self.fields.setdefault(path, []).append(value)
+            if with_texts and isinstance(value, str) and is_prose(value) and not path.startswith(ANY):
+                self._add_text(path, value)
 
     @property
     def tools(self) -> list[str]:
@@ -165,9 +180,20 @@ class Facts:
         """Return the stage whose output a path or text belongs to; empty if none is known."""
         return self.stage_of.get(root_of(path), "")
 
-    def said(self, root: str) -> SaidText | None:
-        """Return the text of a root as words; None if there is none."""
-        text = self.texts.get(root)
+    def place(self, path: str) -> float:
+        """Return the place among the steps of the turn at which a path is put out; infinity for the response."""
+        return self.place_of.get(root_of(path), float("inf"))
+
+    def text(self, path: str) -> str | None:
+        """Return the text at a path, also a value that is no prose: another variant may have a sentence there."""
+        if path in self.texts:
+            return self.texts[path]
+        values = [value for value in self.fields.get(path, ()) if isinstance(value, str)]
+        return "\n".join(values) if values else None
+
+    def said(self, path: str) -> SaidText | None:
+        """Return the text at a path as words; None if there is none."""
+        text = self.text(path)
         return None if text is None else said_text(text)
 
 

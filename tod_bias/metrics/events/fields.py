@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Self
 from urllib.parse import unquote
 
+from tod_bias.dialogues.text import is_sentence
 from tod_bias.metrics.events.event import NOTHING, Event, Presence, Reading, number_in
 from tod_bias.metrics.events.facts import ANY, Facts, Leaf, escaped, root_of, unescaped
 from tod_bias.metrics.metric import Better
@@ -197,7 +198,7 @@ class HasValue(FieldEvent):
         """Yield every field with each of its values; numbers have a kind of their own."""
         for path, values in facts.fields.items():
             for value in dict.fromkeys(map(text_of, values)):
-                if len(value) <= _LONGEST_VALUE and (number_in(value) is None):
+                if len(value) <= _LONGEST_VALUE and number_in(value) is None and not is_sentence(value):
                     yield (path, value), 1.0
 
     def reading(self, facts: Facts) -> Reading:

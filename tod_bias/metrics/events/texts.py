@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 from tod_bias.metrics.events.event import NOTHING, Event, Reading
 from tod_bias.metrics.events.facts import Facts, SaidText, Sentence, escaped, phrases_in, unescaped
+from tod_bias.metrics.events.fields import words_for
 
 
 class TextEvent(Event):
@@ -33,8 +34,8 @@ class TextEvent(Event):
 
     @property
     def where(self) -> str:
-        """End of a label: empty for the response, else the component."""
-        return f" in {unquote(self.place[0])}" if self.place[0] else ""
+        """End of a label: empty for the response, else the component or field."""
+        return f" in {words_for(self.place[0])}" if self.place[0] else ""
 
     @property
     def specificity(self) -> int:
@@ -90,17 +91,9 @@ class TextEvent(Event):
     def of_text(cls, said: SaidText, phrase: str) -> Reading:
         """Return what a text adds to the event of a phrase, and 1 if the text could show it."""
 
-    def stage_in(self, facts: Facts) -> str:
-        """Return the component that puts the text out."""
-        return facts.stage_of.get(self.place[0], "")
-
-    def place_in(self, facts: Facts) -> float:
-        """Return the place of the text among the steps."""
-        return facts.place_of.get(self.place[0], float("inf"))
-
     def excerpt(self, facts: Facts) -> str:
         """Show another text than the response."""
-        return facts.texts.get(self.place[0], "") if self.place[0] else ""
+        return (facts.text(self.place[0]) or "") if self.place[0] else ""
 
 
 class Says(TextEvent):
@@ -205,14 +198,6 @@ class Blank(Event):
         """Return 1 for an empty text, and 1 if there is a text that is not empty."""
         text = facts.texts.get(self.place[0])
         return float(text is not None and not text.strip()), float(bool(text and text.strip()))
-
-    def stage_in(self, facts: Facts) -> str:
-        """Return the component."""
-        return facts.stage_of.get(self.place[0], "")
-
-    def place_in(self, facts: Facts) -> float:
-        """Return the place among the steps."""
-        return facts.place_of.get(self.place[0], float("inf"))
 
     def excerpt(self, facts: Facts) -> str:
         """Return the text."""

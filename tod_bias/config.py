@@ -99,7 +99,11 @@ IN_FILE = InFile()
 class Options(BaseModel):
     """A group of options; its title is the heading in ``--help``."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    # Docstrings of fields become their descriptions, which are read when a class is made. A validator is made when a
+    # class is first used: help needs none.
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True, defer_build=True
+    )
     title: ClassVar[str] = ""
     is_of_run: ClassVar[bool] = False
     """True if a finished run supplies the values of these options by default."""

@@ -3,6 +3,7 @@
 import json
 import logging
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from chat_server import ChatServer, calling, completion
@@ -12,7 +13,6 @@ from tod_bias.dialogues.calls import MALFORMED
 from tod_bias.errors import StageError, UnansweredError
 from tod_bias.io.canonical import LONGEST
 from tod_bias.stages import Answer, ToolCalls
-from tod_bias.systems.chat import client as chat_client
 from tod_bias.systems.chat.client import retry_after
 from tod_bias.systems.chat.replies import TOO_LONG, TOO_MANY
 
@@ -54,9 +54,7 @@ def test_retry_after_is_read_as_seconds_or_a_date(given, seconds):
 
 
 @pytest.mark.parametrize("fault", ["drip", "drip headers"])
-def test_an_answer_that_does_not_end_is_given_up(fault, monkeypatch):
-    monkeypatch.setattr(chat_client, "_CONNECT", 0.5)
-    monkeypatch.setattr(chat_client, "_GRACE", 0.1)
+def test_an_answer_that_does_not_end_is_given_up(fault):
     timeout = 0.5
     with ChatServer(lambda body: "Hello.", fault=lambda number, body: fault if number < 3 else None) as server:
         begun = time.monotonic()
@@ -91,6 +89,18 @@ def test_a_slow_server_is_given_up():
     late = pytest.raises(UnansweredError, match=r"no answer within 0\.3 seconds")
     with ChatServer(lambda body: "Hello.", latency=2) as server, late:
         client(server, retries=0, timeout=0.3)([StageInput((), "Hi")])
+
+
+def test_what_is_under_way_can_be_given_up_at_once():
+    with ChatServer(lambda body: "Hello.", latency=5) as server, ThreadPoolExecutor(1) as pool:
+        stage = client(server, timeout=20)
+        begun = time.monotonic()
+        answer = pool.submit(stage.client.ask, stage.request(StageInput((), "Hi")))
+        while not server.received:
+            time.sleep(0.01)
+        stage.client.halt(at_once=True)
+        assert "the request was interrupted" in str(answer.exception())
+        assert time.monotonic() - begun < 4
 
 
 def test_no_server_is_an_error_at_once():

@@ -20,7 +20,6 @@ from typing import Any, NoReturn
 from cyclopts import App, CycloptsError, Group, Parameter, UnknownOptionError, UnusedCliTokensError
 
 from tod_bias.cli import signals
-from tod_bias.cli.options import line_in_file, show_all
 from tod_bias.errors import TodBiasError, described, shortened
 from tod_bias.io.folder import claims, release, shown
 from tod_bias.models.processes import is_first_process
@@ -114,6 +113,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _refuse_empty(given)
         if "--help-all" in given:
             given = [word for word in given if not word.startswith("-")]
+            from tod_bias.cli.options import show_all
+
             show_all(app.parse_commands(given)[1][-1])
             given = [*given, "--help"]
         code = command(given, exit_on_error=False, print_error=False, result_action="return_value")
@@ -141,6 +142,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _reason(error: Exception) -> str:
     """Return what is wrong, in one line."""
     if isinstance(error, UnknownOptionError):
+        from tod_bias.cli.options import line_in_file
+
         option, _, _ = (error.token.keyword or error.token.value).partition("=")
         if line := line_in_file(app.parse_commands(list(error.command_chain or ()))[1][-1], option):
             return f"{option}: stands in a file; write '{line}' into options.yaml and give --config options.yaml"

@@ -7,12 +7,9 @@ all other parameters; those before ``/`` are positional.
 
 from __future__ import annotations
 
-import ast
 import inspect
-import sys
 from collections.abc import Callable, Container, Iterable, Iterator
-from functools import cache, wraps
-from itertools import pairwise
+from functools import wraps
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -166,24 +163,9 @@ def _options(
             yield kind, name, is_of_run, not is_advanced if in_help is None else name in in_help
 
 
-@cache
-def _docstrings(module: str) -> dict[tuple[str, str], str]:
-    """Map class and field to the docstring below the field, in the source of a module."""
-    return {
-        (kind.name, field.target.id): " ".join(doc.value.value.split())
-        for kind in ast.parse(inspect.getsource(sys.modules[module])).body
-        if isinstance(kind, ast.ClassDef)
-        for field, doc in pairwise(kind.body)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        if isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant) and isinstance(doc.value.value, str)
-    }
-
-
 def _doc(kind: type[Options], name: str) -> str:
-    """Return the help of an option: the field's docstring in its class, or in the nearest base class that has one."""
-    bases = (base for base in kind.__mro__ if issubclass(base, Options))
-    docs = (_docstrings(base.__module__).get((base.__name__, name)) for base in bases)
-    return next((doc for doc in docs if doc), "")
+    """Return the help of an option: the docstring of its field."""
+    return " ".join((kind.model_fields[name].description or "").split())
 
 
 def _parameter(

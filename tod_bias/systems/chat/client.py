@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -27,6 +28,7 @@ from tod_bias.errors import StageError, UnansweredError, shortened
 from tod_bias.io.documents import loads
 from tod_bias.systems.chat.replies import bounded, too_long
 from tod_bias.systems.chat.settings import ChatSettings
+from tod_bias.systems.hosted import EventLoop
 
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
@@ -36,8 +38,6 @@ _SHORTEST_SECRET = 12
 """Characters; a shorter key (``local``, ``test``) is a word that an answer may hold."""
 _CONNECT = 10.0
 """Seconds until a server counts as away."""
-_GRACE = 5.0
-"""Seconds beyond both until a server that sends its answer's headers byte by byte is given up."""
 _LARGEST = 1 << 22
 """Bytes of an answer that are read; a longer one is left there. As objects they take about 100 MB at the most."""
 _LARGEST_ERROR = 1 << 16
@@ -80,6 +80,12 @@ class _Pace:
             self.next = max(self.next, time.monotonic() + seconds)
 
 
+class _Requests(EventLoop):
+    """Event loop for the requests of all threads; no code of an agent blocks it."""
+
+    _current = None
+
+
 class Client:
     """One server with one key, called from several threads.
 
@@ -90,11 +96,13 @@ class Client:
     def __init__(self, settings: ChatSettings) -> None:
         self.settings = settings
         self._key = ""  # read when it is needed: a plan needs none
+        self._loop: EventLoop | None = None
         self._client: Any = None
         self._lock = threading.Lock()
         self._pace = _Pace(settings.requests_per_minute)
         self._has_replied = False
         self._halted = threading.Event()
+        self._under_way: set[Future[bytearray | None]] = set()
 
     def __getstate__(self) -> dict[str, Any]:
         raise TypeError("a client holds a key and is not stored")
@@ -116,9 +124,8 @@ class Client:
     def halt(self, *, at_once: bool = False) -> None:
         """Nothing is retried, until :meth:`resume`; ``at_once``: what is under way is given up too."""
         self._halted.set()
-        if at_once and self._client is not None:
-            self._client.close()
-            self._client = None
+        for request in tuple(self._under_way) if at_once else ():
+            request.cancel()
 
     def resume(self) -> None:
         """Failures are retried."""
@@ -153,59 +160,28 @@ class Client:
         self._has_replied = True
         return reply
 
-    def _opened(self) -> Any:
+    def _opened(self) -> tuple[EventLoop, Any]:
+        """Return the event loop of this process, and the SDK's client on it."""
+        loop = _Requests.current()
         with self._lock:
-            if self._client is None:
+            if self._loop is not loop:
                 self._key = self.settings.key
                 at_once = self.settings.concurrency
                 limits = httpx2.Limits(max_connections=at_once, max_keepalive_connections=at_once)
-                timeout = httpx2.Timeout(self.settings.timeout, connect=min(_CONNECT, self.settings.timeout))
-                self._client = openai.OpenAI(
+                timeout = httpx2.Timeout(None, connect=min(_CONNECT, self.settings.timeout))
+                self._client = openai.AsyncOpenAI(
                     api_key=self._key or "none",
                     base_url=self.settings.base_url,
                     max_retries=0,
                     timeout=timeout,
-                    http_client=openai.DefaultHttpxClient(
+                    http_client=openai.DefaultAsyncHttpxClient(
                         limits=limits, timeout=timeout, follow_redirects=False, event_hooks={"response": [_shorten]}
                     ),
                 )
                 self._client.organization = self._client.project = None  # of the environment, only the key is sent
-                weakref.finalize(self, self._client.close)
-            return self._client
-
-    def _is_late(self, begun: float) -> bool:
-        return time.monotonic() - begun > self.settings.timeout
-
-    @contextmanager
-    def _given_up(self, client: Any) -> Iterator[threading.Timer]:
-        """Close the connections to a server whose headers come so slowly that no wait for a byte is too long, unless
-        the timer is cancelled before."""
-
-        def close() -> None:
-            with self._lock:
-                client.close()
-                if self._client is client:
-                    self._client = None
-
-        # a timeout of the SDK bounds the wait for each byte, and not for all of the headers
-        timer = threading.Timer(self.settings.timeout + _CONNECT + _GRACE, close)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield timer
-        finally:
-            timer.cancel()
-
-    def _body(self, raw: Any, begun: float) -> bytearray | None:
-        """Read an answer that is sent in chunks, within its time limit; None if it is too large."""
-        parts = bytearray()
-        for part in raw.iter_bytes():
-            parts += part
-            if len(parts) > _LARGEST:
-                return None
-            if self._is_late(begun):
-                raise _PassingError(f"no answer within {self.settings.timeout:g} seconds; only a part of it arrived")
-        return parts
+                weakref.finalize(self, _close, loop, self._client).atexit = False
+                self._loop = loop
+            return loop, self._client
 
     def _read(self, body: bytearray) -> dict[str, Any]:
         """The chat completion in an answer."""
@@ -231,25 +207,15 @@ class Client:
             function["arguments"] = json.dumps(cleaned)
 
     def _once(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        client = self._opened()
+        loop, client = self._opened()
         self._pace.wait(self._halted)
-        rest = {name: value for name, value in body.items() if name not in ("model", "messages")}
-        late = f"no answer within {self.settings.timeout:g} seconds"
-        begun = time.monotonic()
+        request = asyncio.run_coroutine_threadsafe(self._answer(client, body), loop.loop)
+        self._under_way.add(request)
         try:
-            with (
-                self._given_up(client) as headers_due,
-                client.chat.completions.with_streaming_response.create(
-                    model=body["model"], messages=body["messages"], extra_body=rest
-                ) as raw,
-            ):
-                headers_due.cancel()
-                answer = self._body(raw, begun)
-        except (openai.APITimeoutError, httpx2.TimeoutException):
-            raise _PassingError(late) from None
-        except openai.APIConnectionError as error:
-            raise (_PassingError(late) if self._is_late(begun) else self._connection(error)) from None
-        except httpx2.HTTPError as error:
+            answer = request.result()
+        except CancelledError:
+            raise _PassingError("the request was interrupted") from None
+        except (openai.APIConnectionError, httpx2.HTTPError) as error:
             raise self._connection(error) from None
         except openai.APIStatusError as error:
             raise self._status(error) from None
@@ -257,11 +223,35 @@ class Client:
             raise _PassingError(shortened(self.clean(str(error)), 200)) from None
         except ValueError:  # a body that cannot be unpacked
             raise _PassingError("the answer is no JSON") from None
+        finally:
+            request.cancel()  # if this thread was interrupted
+            self._under_way.discard(request)
         return too_long() if answer is None else self._read(answer)
 
+    async def _answer(self, client: Any, body: Mapping[str, Any]) -> bytearray | None:
+        """Return the body of an answer that is sent in chunks; None if it is too large."""
+        rest = {name: value for name, value in body.items() if name not in ("model", "messages")}
+        late = f"no answer within {self.settings.timeout:g} seconds"
+        parts = bytearray()
+        try:
+            async with (  # a timeout of the SDK bounds the wait for each byte, and not for all of them
+                asyncio.timeout(self.settings.timeout),
+                client.chat.completions.with_streaming_response.create(
+                    model=body["model"], messages=body["messages"], extra_body=rest
+                ) as raw,
+            ):
+                late += "; only a part of it arrived"
+                async for part in raw.iter_bytes():
+                    parts += part
+                    if len(parts) > _LARGEST:
+                        return None
+        except (TimeoutError, openai.APITimeoutError):
+            raise _PassingError(late) from None
+        return parts
+
     def _connection(self, error: Exception) -> Exception:
-        cause = error.__cause__
-        reason = shortened(self.clean(str(cause or error)), 200)
+        cause = error.__cause__ or error
+        reason = shortened(self.clean(str(cause) or type(cause).__name__), 200)
         refused = isinstance(cause, (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol))
         if refused and not self._has_replied:
             return StageError(f"no server answers at {self.settings.shown_url} ({reason}); start it, or mend base_url")
@@ -291,28 +281,33 @@ class Client:
         return UnansweredError(f"status {code}: {said}")
 
 
-class _Beginning(httpx2.SyncByteStream):
+class _Beginning(httpx2.AsyncByteStream):
     """The beginning of an error response; the library would read it to its end."""
 
     def __init__(self, whole: Any) -> None:
         self._whole = whole
 
-    def __iter__(self) -> Iterator[bytes]:
+    async def __aiter__(self) -> AsyncIterator[bytes]:
         left = _LARGEST_ERROR
-        for part in self._whole:
+        async for part in self._whole:
             yield part[:left]
             left -= len(part)
             if left <= 0:
                 return
 
-    def close(self) -> None:
-        self._whole.close()
+    async def aclose(self) -> None:
+        await self._whole.aclose()
 
 
-def _shorten(response: Any) -> None:
+async def _shorten(response: Any) -> None:
     """Truncate an error response."""
     if response.status_code >= 300:
         response.stream = _Beginning(response.stream)
+
+
+def _close(loop: EventLoop, client: Any) -> None:
+    """Close a client's connections."""
+    asyncio.run_coroutine_threadsafe(client.close(), loop.loop)
 
 
 def _said(error: Any) -> str:

@@ -8,7 +8,7 @@ from commands import run_command
 from random_systems import audited, random_system
 
 from tod_bias.report import gate as pages
-from tod_bias.results import AuditResult
+from tod_bias.results import AuditResult, Finding
 from tod_bias.testing.gate import GateError, Known, check, read_known
 
 EVENT = "value:router.seen_by=nurse"
@@ -26,7 +26,7 @@ def record(
     groups = {
         name: {
             "dialogues": 100,
-            "terms": {"effective": terms},
+            "terms": {"number": 8, "effective": terms},
             "gap": estimate(value, **options, **scope),
             "terms_only": estimate(value, **options, scope="terms"),
             "affected": affected,
@@ -135,6 +135,20 @@ def test_an_event_that_is_not_measured_may_be_as_large_as_its_bound():
     (axis,) = check(results(error=1e-4)).axes
     assert axis.unseen == pytest.approx(0.0616 / 2, abs=1e-3)
     assert check(results(error=1e-4), max_gap=0.02).code == 3
+
+
+def test_an_axis_without_any_difference_is_bounded_by_its_terms_too():
+    """None of 8 terms differs, so a third of all terms may: of three groups two thirds of that is a gap."""
+    finding = Finding(axis="gender", verdict="no difference", dialogues=60, turns=120, bound=0.05)
+    made = results(0.0, 0.0, error=0.0)
+    made = made.model_copy(update={"findings": [finding]})
+    terms = min(group.terms.number for row in made.axes["gender"].values() for group in row.groups.values())
+    groups = len(next(iter(made.axes["gender"].values())).groups)
+    (axis,) = check(made, max_gap=0.01).axes
+    assert axis.unseen == pytest.approx((1 - 0.05 ** (1 / terms)) * (1 - 1 / groups))
+    assert f"none of {terms} terms differs" in " ".join(pages.undecided(check(made, max_gap=0.01)))
+    (axis,) = check(made, max_gap=0.01, terms_only=True).axes
+    assert axis.unseen == pytest.approx((1 - 0.05 ** (1 / 60)) * (1 - 1 / groups))
 
 
 def test_an_unclear_result_says_how_many_dialogues_it_takes():

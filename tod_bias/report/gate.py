@@ -89,13 +89,16 @@ def undecided(check: GateResult) -> list[str]:
     bounds.sort(key=lambda pair: -pair[1].upper)
     unique = {(axis, bound.metric): (axis, bound) for axis, bound in reversed(bounds)}
     listed = [_undecided(axis, bound, limit) for axis, bound in list(unique.values())[::-1]]
-    unseen = [
-        f"{axis.axis}: an event in two dialogues is not measured, and may be a gap of {axis.unseen:.2f}"
-        for axis in check.axes
-        if axis.unseen > limit
-    ]
+    unseen = [_unseen(axis) for axis in check.axes if axis.unseen > limit]
     more = len(listed) + len(unseen) - _NAMED
     return [*[*listed, *unseen][:_NAMED], *([f"and {more} more"] if more > 0 else [])]
+
+
+def _unseen(axis: JudgedAxis) -> str:
+    if not axis.unseen_among:
+        return f"{axis.axis}: an event in two dialogues is not measured, and may be a gap of {axis.unseen:.2f}"
+    instead = " (or --terms-only)" if axis.unseen_among.endswith("terms") else ""
+    return f"{axis.axis}: none of {axis.unseen_among} differs, so that a gap of {axis.unseen:.2f} is possible{instead}"
 
 
 def _undecided(axis: str, bound: Bound, limit: float) -> str:

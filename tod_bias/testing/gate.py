@@ -26,6 +26,7 @@ from tod_bias.results import DIFFERENT, INCONCLUSIVE, NO_DIFFERENCE, AuditResult
 from tod_bias.statistics.distributions import beta_quantile, t_quantile
 from tod_bias.statistics.intervals import LEVEL
 from tod_bias.statistics.needed import ENOUGH_TERMS
+from tod_bias.statistics.power import unseen_rate
 
 PASSED, FAILED, UNDECIDED = "passed", "failed", "cannot tell"
 """States of a run and of an axis."""
@@ -104,7 +105,9 @@ class JudgedAxis:
     bounds: tuple[Bound, ...] = ()
     """Bounds of all gaps, the largest first."""
     unseen: float = 0.0
-    """Largest gap of an event that was not measured, because it differs in too few dialogues."""
+    """Largest gap of an event that shows in too few dialogues to be measured, or in none."""
+    unseen_among: str = ""
+    """Units, such as "8 terms", none of which differs and which bound that gap; empty for a few that do."""
     reason: str = ""
     """Reason for which nothing was measured."""
 
@@ -297,11 +300,13 @@ def _judged_axis(
     of_axis = [some for some in findings if some.finding.axis == axis]
     is_claimed = any(row.verdict in DIFFERENT for row in rows.values())
     bounds = tuple(sorted(_bounds(result, axis, terms_only=terms_only or limit is None), key=lambda some: -some.upper))
-    unseen = (first.bound or 0.0) if first.verdict == NO_DIFFERENCE else _unseen(rows)
+    unseen, among = _unseen(rows), ""
+    if first.verdict == NO_DIFFERENCE:
+        unseen, among = _unseen_of_none(first, rows, terms_only=terms_only or limit is None)
     if any(some.state == STANDS for some in of_axis) or (is_claimed and not of_axis):
-        return JudgedAxis(axis, FAILED, first, bounds, unseen)
+        return JudgedAxis(axis, FAILED, first, bounds, unseen, among)
     is_within = limit is None or max([unseen, *_open(bounds, of_axis)]) <= limit
-    return JudgedAxis(axis, PASSED if is_within else UNDECIDED, first, bounds, unseen)
+    return JudgedAxis(axis, PASSED if is_within else UNDECIDED, first, bounds, unseen, among)
 
 
 def _unmeasured(rows: Mapping[str, AxisResult]) -> str:
@@ -323,7 +328,28 @@ def _unseen(rows: Mapping[str, AxisResult]) -> float:
     if dialogues <= _UNMEASURED:
         return 1.0
     largest = float(beta_quantile(LEVEL, _UNMEASURED + 1, dialogues - _UNMEASURED))  # Clopper and Pearson (1934)
-    return largest * (1 - 1 / max(groups, 2))  # a harm of one group moves the mean as well
+    return _as_gap(largest, groups)
+
+
+def _as_gap(share: float, groups: int) -> float:
+    """Return the gap from the mean of the groups if the event happens to a share of one: it moves the mean as well."""
+    return share * (1 - 1 / max(groups, 2))
+
+
+def _unseen_of_none(finding: Finding, rows: Mapping[str, AxisResult], *, terms_only: bool) -> tuple[float, str]:
+    """Return the largest gap if no turn of an axis differs, and the units that bound it.
+
+    Args:
+        finding: of the axis.
+        rows: of the axis, by metric.
+        terms_only: True if the gap is of the terms of the run, so that its dialogues alone bound it.
+    """
+    groups = [group for row in rows.values() for group in row.groups.values()]
+    number = max((len(row.groups) for row in rows.values()), default=2)
+    terms = [group.terms.number for group in groups if group.terms is not None and group.terms.number]
+    units = [(finding.dialogues, "dialogues"), *([] if terms_only or not terms else [(min(terms), "terms")])]
+    fewest, name = min(units)
+    return _as_gap(unseen_rate(fewest), number), f"{fewest:,} {name}"
 
 
 def _bounds(result: AuditResult, axis: str, *, terms_only: bool) -> Iterator[Bound]:

@@ -23,7 +23,7 @@ class GateOptions(Options):
 
     title = "Gate"
 
-    max_gap: Annotated[float, Field(gt=0)] | None = None
+    max_gap: Annotated[float, Field(gt=0, le=1)] | None = None
     """Pass only if every gap is also shown to be within this share, e.g. 0.1; exit code 3 if the data cannot tell."""
     terms_only: bool = False
     """Treat the terms as fixed: bounds hold for these terms only."""

@@ -205,7 +205,7 @@ class EventSearch:
         named = [[event for event, _ in alike] for alike in measured]
         return Chosen(
             [event for alike in named for event in _measured(alike)],
-            {alike[0].name: alike[1:] for alike in named if len(alike) > 1},
+            {event.name: _without(alike, event) for alike in named for event in _measured(alike) if len(alike) > 1},
             max(0, len(hypotheses) - most),
         )
 
@@ -232,6 +232,10 @@ def _measured(alike: Sequence[Event]) -> list[Event]:
     """
     harm = [] if alike[0].better != "neither" else [event for event in alike[1:] if event.better != "neither"]
     return [alike[0], *harm[:1]]
+
+
+def _without(events: Sequence[Event], event: Event) -> list[Event]:
+    return [other for other in events if other is not event]
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from tod_bias.audit.turns import Turns
 from tod_bias.metrics.events import Event, event_of
 from tod_bias.metrics.events.event import GENERIC
 from tod_bias.metrics.events.facts import root_of
+from tod_bias.metrics.events.texts import TextEvent
 from tod_bias.perturb.axis import PLACEBO
 from tod_bias.results import (
     DIFFERENT,
@@ -151,12 +152,16 @@ def findings_of(
         rows = list(result.axes[axis].values())
         rewritable = result.corpus.rewritable.get(axis) or result.corpus.dialogues
         scale = result.corpus.dialogues / max(1, rewritable)
-        findings += list(_differences(rows, turns, counts)) or [_without_difference(axis, rows, turns, scale)]
+        findings += list(_differences(rows, turns, counts, result.stages)) or [
+            _without_difference(axis, rows, turns, scale)
+        ]
     order = [DISPARITY, THESE_TERMS, INCONCLUSIVE, NO_DIFFERENCE, EQUIVALENT]
     return sorted(findings, key=lambda some: order.index(some.verdict))  # else in the order of the axes
 
 
-def _differences(rows: Sequence[AxisResult], turns: Turns | None, counts: Counter) -> Iterator[Finding]:
+def _differences(
+    rows: Sequence[AxisResult], turns: Turns | None, counts: Counter, order: Sequence[str]
+) -> Iterator[Finding]:
     """Yield a finding for each group of an axis that is treated differently, the largest difference first."""
     for verdict in DIFFERENT:
         claims = [claim for row in rows if row.verdict == verdict and (claim := _claim(row)) is not None]
@@ -166,7 +171,10 @@ def _differences(rows: Sequence[AxisResult], turns: Turns | None, counts: Counte
         return
     specific = [claim for claim in claims if not claim.is_generic]
     for line in _lines(specific or claims):
-        yield from _findings(line, turns, counts)
+        lead, *others = line.ordered
+        consequence = _consequence(lead, others, counts, order)
+        for group in lead.groups:
+            yield _finding(lead, group, others, turns).model_copy(update={"consequence": consequence})
 
 
 def _claim(row: AxisResult) -> _Claim | None:
@@ -212,13 +220,6 @@ def _opposite(claim: _Claim, lines: Sequence[_Line]) -> list[_Line]:
     return of_rest if event is not None and event.takes_majority and named == rest else []
 
 
-def _findings(line: _Line, turns: Turns | None, counts: Counter) -> Iterator[Finding]:
-    lead, *others = line.ordered
-    consequence = _consequence(lead, others, counts)
-    for group in lead.groups:
-        yield _finding(lead, group, others, turns).model_copy(update={"consequence": consequence})
-
-
 def _finding(lead: _Claim, group: str, others: Sequence[_Claim], turns: Turns | None) -> Finding:
     row, of_group = lead.row, lead.row.groups[group]
     metric = row.metric
@@ -236,7 +237,7 @@ def _finding(lead: _Claim, group: str, others: Sequence[_Claim], turns: Turns | 
         effect=row.apart[group],
         what=metric.label,
         is_share=metric.is_share,
-        counts={key: some.counts for key, some in row.groups.items() if some.counts is not None},
+        counts=_counts_of(row),
         dialogues=of_group.dialogues or 0,
         example=None if turns is None else example_of(turns, row, group),
     )
@@ -255,7 +256,8 @@ def events_beside(finding: Finding, result: AuditResult) -> list[str]:
         event = event_of(name)
         if event is None or event.level or event.is_any or rows[name].metric.stage not in finding.stage.split(", "):
             continue
-        if (field_of := _field(event)) not in fields:
+        is_same = finding.counts == _counts_of(rows[name])
+        if (field_of := _field(event)) not in fields and not is_same:
             fields.add(field_of)
             names.append(name)
     return names
@@ -266,27 +268,39 @@ def _field(event: Event) -> str:
     return event.place[0].removeprefix(root_of(event.place[0])).replace("[0]", "[]") if event.place else ""
 
 
-def _consequence(lead: _Claim, others: Sequence[_Claim], counts: Counter) -> Consequence | None:
+def _consequence(lead: _Claim, others: Sequence[_Claim], counts: Counter, order: Sequence[str]) -> Consequence | None:
     """Return an event of a later component that goes with the leading one; None if there is none.
 
-    A claimed harm comes first, then the event in the same turns that is nearest to the user, then any claimed one.
+    A claimed harm comes first, then what is nearest to the user: the response, or the output of the last component.
+
+    Args:
+        lead: the leading claim.
+        others: further claims of the same groups and components.
+        counts: counts an event that happens in the same turns as the leading one and has no row of its own.
+        order: of the components.
     """
-    stages = {"", lead.row.metric.stage, *lead.stages}  # without a name if it is none that was declared
-    merged = [(stage, name) for stage, name in lead.row.metric.also.items() if stage not in stages]
-    claims = [claim for claim in others if claim.row.metric.stage not in stages and not claim.is_generic]
-    harms = [claim for claim in claims if claim.is_harm]
-    for claim in [*harms, *([] if merged else claims)][:1]:
-        metric = claim.row.metric
-        groups = {name: some.counts for name, some in claim.row.groups.items() if some.counts is not None}
-        return Consequence(
-            stage=metric.stage, metric=metric.name, what=metric.label, is_share=metric.is_share, counts=groups
-        )
-    for stage, name in merged[-1:]:
-        event = event_of(name)
-        assert event is not None  # named by the run that found it
-        groups = dict(counts(lead.row.axis, event))
-        return Consequence(stage=stage, metric=name, what=event.label, is_share=event.is_share, counts=groups)
-    return None
+    own = {"", lead.row.metric.stage, *lead.stages}  # without a name if it is none that was declared
+    claimed = [claim for claim in others if claim.row.metric.stage not in own and not claim.is_generic]
+    harms = [claim.row.metric.name for claim in claimed if claim.is_harm]
+    stages = {name: stage for stage, name in lead.row.metric.also.items() if stage not in own}
+    stages |= {claim.row.metric.name: claim.row.metric.stage for claim in claimed}
+    named = [(name, event) for name in harms[:1] or stages if (event := event_of(name)) is not None]
+    if not named:
+        return None
+    name, event = max(named, key=lambda pair: _nearness(pair[1], stages[pair[0]], order))
+    rows = {claim.row.metric.name: claim.row for claim in claimed}
+    groups = _counts_of(rows[name]) if name in rows else dict(counts(lead.row.axis, event))
+    return Consequence(stage=stages[name], metric=name, what=event.label, is_share=event.is_share, counts=groups)
+
+
+def _nearness(event: Event, stage: str, order: Sequence[str]) -> int:
+    """Return the place of an event on the way to the user; that of the response is the last."""
+    is_of_response = event.is_of_turn or (isinstance(event, TextEvent) and not event.place[0])
+    return len(order) if is_of_response else order.index(stage) if stage in order else -1
+
+
+def _counts_of(row: AxisResult) -> dict[str, tuple[float, float]]:
+    return {name: some.counts for name, some in row.groups.items() if some.counts is not None}
 
 
 def _without_difference(axis: str, rows: Sequence[AxisResult], turns: Turns | None, scale: float) -> Finding:

@@ -38,8 +38,8 @@ def shown_trials(
             yield from folded(by_hand(first, result), "    ", _WIDTH, "  ")
     helping = [trial for trial in trials if trial.helps]
     if helping:
-        caveat = " (a guard knows the words of its axes only)" if any(trial.fix != ROWS for trial in helping) else ""
-        yield f"Lines for the pipeline file{caveat}:"
+        caveat = " (a guard knows its axes' words only)" if any(trial.fix != ROWS for trial in helping) else ""
+        yield f"Add to these stages of the pipeline file{caveat}:"
         yield from lines(helping, named or {})
 
 

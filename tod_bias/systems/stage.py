@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from tod_bias.dialogues.dialogue import Turn, context_text
 from tod_bias.dialogues.task import Task
 from tod_bias.dialogues.values import API_NAME
-from tod_bias.errors import FOREIGN, StageError, TodBiasError, described
+from tod_bias.errors import FOREIGN, StageError, TodBiasError, described, shortened
 from tod_bias.io.canonical import canonical, digest, is_portable, problem_of
 from tod_bias.io.signatures import derived_signature
 from tod_bias.systems.outputs import latest_calls
@@ -404,18 +404,18 @@ def call_stage(name: str, stage: Stage | Callable[..., Any], inputs: Sequence[St
     except TodBiasError:
         raise
     except FOREIGN as error:
-        raise StageError(f"{where}: {described(error)}; {_ADVICE}") from error
+        raise StageError(f"{where}: {described(error)}, {_named(inputs)}; {_ADVICE}") from error
     if inspect.iscoroutine(outputs):
         cast("Any", outputs).close()  # not run; Python would warn of it, too
         raise StageError(f"{where}: is async; give a function that runs it: asyncio.run(…)")
     if not isinstance(outputs, list):
         raise StageError(
-            f"stage {name!r}: expected a sequence with one output per input, got {type(outputs).__name__}; "
+            f"{where}: expected a sequence with one output per input, got {type(outputs).__name__}; "
             "a stage is called with a list of inputs, not with one"
         )
     if len(outputs) != len(inputs):
         got = "more" if len(outputs) > len(inputs) else len(outputs)
-        raise StageError(f"stage {name!r}: expected {len(inputs)} outputs (one per input), got {got}")
+        raise StageError(f"{where}: expected {len(inputs)} outputs (one per input), got {got}, {_named(inputs)}")
     for output in outputs:
         if problem := problem_of(output):
             raise StageError(f"{where}: an output cannot be used: {problem}; {_ADVICE}")
@@ -424,6 +424,14 @@ def call_stage(name: str, stage: Stage | Callable[..., Any], inputs: Sequence[St
             f"{where}: it changed what it was given, which others read too; let it work on a copy; {_ADVICE}"
         )
     return outputs
+
+
+def _named(inputs: Sequence[StageInput]) -> str:
+    """Return the turns that a stage was called with, by what the user says in the first."""
+    if not inputs:
+        return "called without any input"
+    first = f"begins {shortened(inputs[0].user, 48)!r}"
+    return f"in the turn that {first}" if len(inputs) == 1 else f"called with {len(inputs)} turns, the first {first}"
 
 
 def _state_of(inputs: Sequence[StageInput]) -> list[str]:

@@ -183,7 +183,8 @@ FAILED = turn("Sorry.", calls=[find(failure="it is full", found=0, named=0)])
         ("length:plan.days", put({"day": 1}), NOTHING),
         # calls
         ("calls:find", RESULT, (1, 1)),
-        ("calls:book", RESULT, NOTHING),
+        ("calls:book", RESULT, (0, 1)),
+        ("calls:book", turn("Hi."), NOTHING),
         ("fails:find", RESULT, (0, 1)),
         ("fails:find", FAILED, (1, 1)),
         ("fails:*", FAILED, (1, 1)),

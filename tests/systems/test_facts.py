@@ -14,11 +14,11 @@ from tod_bias import Dialogue, Turn
 from tod_bias.metrics.events.facts import Facts
 from tod_bias.stages import Lookup, Outcome
 from tod_bias.systems.facts import Restorer, facts_text
-from tod_bias.systems.stage import StageCall
+from tod_bias.systems.stage import OwnReply, StageCall
 
 
 def record(*steps, failure="", restore=Restorer(None)):  # noqa: B008
-    return json.loads(facts_text([StageCall(*step) for step in steps], failure, restore))
+    return json.loads(facts_text([step if isinstance(step, StageCall) else StageCall(*step) for step in steps], failure, restore))
 
 
 def rewriting(text, target="woman"):
@@ -231,8 +231,23 @@ def test_a_stage_that_a_flow_calls_with_fields_is_a_tool_of_its_own_name():
 
 
 def test_what_a_flow_says_itself_belongs_to_the_stage_that_put_it_out():
-    assert record(("write", None, "Hi."), ("reply", None, "Hi."))["response"] == ["write", "Hi."]
-    assert record(("write", None, "Hi."), ("reply", None, "Ho."))["response"] == ["", "Ho."]
+    written = ("write", None, "Hi.")
+    assert record(written, OwnReply("reply", None, "Hi."))["response"] == ["write", "Hi."]
+    assert record(written, OwnReply("reply", None, "Ho."))["response"] == ["", "Ho."]
+    assert record(written, ("reply", None, {"text": "Ho ho."}))["response"] == ["reply", "Ho ho."]
+
+
+def test_the_caller_is_the_step_that_decides_or_makes_the_arguments():
+    both = [{"name": "log", "arguments": {"note": "x"}}, {"name": "mail", "arguments": {"body": "Hello there."}}]
+    log, mail = ("log", {"note": "x"}, {"ok": True}), ("mail", {"body": "Hello there."}, "sent")
+
+    def callers(*steps):
+        return {tool: by for tool, by, *_ in record(*steps, ("say", None, "Done."))["calls"]}
+
+    assert callers(("model", None, both), log, mail) == {"log": "model", "mail": "model"}
+    assert callers(log, mail) == {"log": "log", "mail": "mail"}
+    plan = ("plan", {"text": "a room in York"}, {"city": "York"})
+    assert callers(plan, log, ("find", {"city": "York"}, [])) == {"plan": "plan", "log": "log", "find": "plan"}
 
 
 # whatever a component puts out ---------------------------------------------------------------------------------------
@@ -261,7 +276,7 @@ def nested(levels):
 )  # fmt: skip
 def test_large_outputs_are_bounded(output):
     for steps in ([("x", None, output), ("y", None, "Hi.")], [("p", None, FIND), ("t", FIND, output), ("s", None, "")]):
-        assert len(facts_text([StageCall(*step) for step in steps], "", Restorer(None))) < 50_000
+        assert len(facts_text([step if isinstance(step, StageCall) else StageCall(*step) for step in steps], "", Restorer(None))) < 50_000
 
 
 def test_lone_surrogates_are_replaced_everywhere():
@@ -287,6 +302,6 @@ outputs = json_values | st.sampled_from([Plan("a"), Row("b", 2), Order(dish="c")
 @settings(max_examples=40)
 @given(st.lists(st.tuples(st.sampled_from(["a", "tools", "api_call"]), st.none() | json_values, outputs), max_size=4))
 def test_any_outputs_give_facts_that_can_be_read(steps):
-    text = facts_text([StageCall(*step) for step in steps], "", Restorer(None))
+    text = facts_text([step if isinstance(step, StageCall) else StageCall(*step) for step in steps], "", Restorer(None))
     text.encode("utf-8")
     assert Facts(text).response == json.loads(text)["response"][1]

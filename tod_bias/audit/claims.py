@@ -223,6 +223,11 @@ def _with_verdict(claims: Claims, families: Families, alpha: float, margin: floa
     verdict = _verdict_of(
         p_values, p_of_these_terms, alpha, is_within=margin is not None and _is_within(within, margin)
     )
+    apart = _apart(claims, families, verdict, p_values, p_of_these_terms)
+    if verdict == DISPARITY and not _explains(apart, claims):
+        # the group that is far enough from the mean is not the one that explains why
+        verdict = _verdict_of({}, p_of_these_terms, alpha, is_within=False)
+        apart = _apart(claims, families, verdict, p_values, p_of_these_terms)
     omnibus = Omnibus(p=min(p_values.values(), default=None))
     if verdict == THESE_TERMS:
         omnibus = Omnibus(p=min(p_of_these_terms.values()), scope="terms")
@@ -234,7 +239,7 @@ def _with_verdict(claims: Claims, families: Families, alpha: float, margin: floa
     }
     if verdict == INCONCLUSIVE:
         changed["needed"] = _needed(claims, families, p_values)
-    changed |= _apart(claims, families, verdict, p_values, p_of_these_terms)
+    changed |= apart
     if verdict in (THESE_TERMS, INCONCLUSIVE):
         changed["limiting_factors"] = _limiting_factors(claims, families, alpha)
     if verdict == THESE_TERMS and BEYOND + OF_THESE_TERMS in claims.rows:  # beside the gap of these terms
@@ -431,6 +436,12 @@ def _apart(
     name = min(p_of, key=lambda name: p_of[name])
     of_group = _with_claim(_from_others(gaps.estimates(family)[name], name, claims.gaps), p_of[name])
     return {"apart": {name: of_group}, "smallest": [name]}
+
+
+def _explains(apart: Mapping[str, Any], claims: Claims) -> bool:
+    """Return whether the groups that a finding names are of the smallest set that explains the difference."""
+    explaining = claims.rows[APART].names if APART in claims.rows else ()
+    return not explaining or not set(apart["apart"]).isdisjoint(explaining)
 
 
 def _from_others(gap: Estimate, name: str, gaps: ClaimedRows) -> Estimate:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from itertools import islice
 
 import numpy as np
@@ -16,12 +17,15 @@ from tod_bias.dialogues.text import first_change, window
 from tod_bias.io.documents import loads
 from tod_bias.metrics.events import Event, event_of
 from tod_bias.metrics.events.event import Cells
-from tod_bias.metrics.events.facts import Facts
+from tod_bias.metrics.events.facts import Facts, said_text
+from tod_bias.metrics.events.texts import TextEvent
 from tod_bias.results import AxisResult, Example
 from tod_bias.statistics.arms import ORIGINAL_ARM
 
 _LONGEST = 160
 """Characters of a text in an example."""
+_CONTEXT = 4
+"""Words before the difference in an example of a phrase."""
 _MOST_PARTS = 20
 """Parts of the table, with turns that show the finding, of which the shortest turn is taken."""
 
@@ -220,7 +224,38 @@ def what_differs(
         is_of_response = first is not None and first[0].strip("…") in " ".join(str(original[RESPONSE]).split())
         return texts if responses or first is None or is_of_response else first
     was, became = map(event.excerpt, facts)
+    if isinstance(event, TextEvent) and (around := _around(event, [was or texts[0], became or texts[1]])):
+        return around
     return _pair(was, became) if was != became and (was or became) else texts
+
+
+def _around(event: TextEvent, texts: Sequence[str]) -> tuple[str, str] | None:
+    """Return two texts from where they differ in the phrase of an event; None if no text has the phrase.
+
+    Texts may differ in other words before that.
+    """
+    words = [text.split() for text in texts]
+    starts = [_start_of(event.place[1], some) for some in words]
+    if not any(some is not None for some in starts):
+        return None
+    matcher = SequenceMatcher(None, words[0], words[1], autojunk=False)
+    for _, first, first_end, second, second_end in matcher.get_opcodes():
+        ends = (first_end, second_end)
+        if any(start is not None and start < end for start, end in zip(starts, ends, strict=True)):
+            before = min(first, second, _CONTEXT)
+            kept = [some[start - before :] for some, start in zip(words, (first, second), strict=True)]
+            cut = ["…" if start > before else "" for start in (first, second)]
+            return _pair(*(mark + " ".join(some) for mark, some in zip(cut, kept, strict=True)))
+    return None
+
+
+def _start_of(phrase: str, words: Sequence[str]) -> int | None:
+    """Return the number of the word with which a phrase begins; None if the words do not hold it."""
+    for number in range(len(words)):
+        said = said_text(" ".join(words[number : number + len(phrase.split()) + 1]))
+        if said.words.startswith(f" {phrase} "):
+            return number
+    return None
 
 
 def _responses(responses: Sequence[str], facts: Sequence[Facts]) -> Sequence[str]:

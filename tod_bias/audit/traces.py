@@ -104,7 +104,7 @@ def _add_whole(
 
 def rewritten_calls(calls: Sequence[StageCall], rewrite: Rewrite) -> tuple[StageCall, ...]:
     """Return calls with T of their arguments and outputs."""
-    return tuple(StageCall(call.name, rewrite(call.argument), rewrite(call.output)) for call in calls)
+    return tuple(call._replace(argument=rewrite(call.argument), output=rewrite(call.output)) for call in calls)
 
 
 def _of_axis(

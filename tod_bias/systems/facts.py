@@ -18,9 +18,8 @@ from tod_bias.dialogues.chat import CONTENT
 from tod_bias.dialogues.string_map import TextMap
 from tod_bias.dialogues.text import is_prose, well_formed
 from tod_bias.dialogues.values import API_NAME, strings
-from tod_bias.systems.flow import REPLY
 from tod_bias.systems.outputs import ERROR, Lookup, Outcome, as_text, rows_of
-from tod_bias.systems.stage import StageCall
+from tod_bias.systems.stage import OwnReply, StageCall
 from tod_bias.systems.structured import Call, is_reply, named_calls, said_in, structured, without_models
 from tod_bias.systems.turns import API_CALL, tool_calls
 from tod_bias.systems.twin import Rewrite
@@ -114,7 +113,7 @@ def facts_text(steps: Sequence[StageCall], failure: str, restore: Callable[[Any]
         failure: reason for which the turn failed; empty if it came to its end.
         restore: undoes the rewrite of the variant in a value.
     """
-    steps = [StageCall(step.name, restore(step.argument), restore(step.output)) for step in steps]
+    steps = [step._replace(argument=restore(step.argument), output=restore(step.output)) for step in steps]
     response = well_formed(as_text(steps[-1].output))[:_LONGEST_TEXT] if steps else ""
     record: dict[str, Any] = {"calls": [], "out": [], "said": []}
     covered: set[int] = set()
@@ -147,7 +146,7 @@ def _calls(steps: Sequence[StageCall], covered: set[int]) -> Iterator[_Made]:
     for number, step in enumerate(steps):
         if number < len(steps) - 1 and isinstance(step.argument, Mapping) and step.argument:
             covered.add(number)
-            by = steps[number - 1].name if number else step.name
+            by = _caller(steps, number)
             calls = calls_of(step.argument)
             if calls is None:
                 yield _Made(UNNAMED, by, step.name, {MALFORMED: as_text(step.argument)}, step.output, number - 0.5)
@@ -159,6 +158,32 @@ def _calls(steps: Sequence[StageCall], covered: set[int]) -> Iterator[_Made]:
             covered.add(number)
             if not is_any:
                 yield from _straight(steps, number, in_output, covered)
+
+
+def _caller(steps: Sequence[StageCall], number: int) -> str:
+    """Return the stage that makes a call.
+
+    The caller is the last step before that decides: one that is no call itself, or whose output holds calls. If all
+    steps are calls, as those of an agent's functions are, the caller is the step with a value of the call's arguments
+    in its output that it was not given; or else the agent's own code, so that the call belongs to the tool.
+    """
+    before = steps[:number][::-1]
+    for step in before:
+        if not isinstance(step.argument, Mapping) or named_calls(step.output):
+            return step.name
+    wanted = _leaves(steps[number].argument)
+    makers = (step.name for step in before if wanted & (_leaves(step.output) - _leaves(step.argument)))
+    return next(makers, steps[number].name)
+
+
+def _leaves(value: Any) -> frozenset[str]:
+    """Return the texts and numbers in a value, as texts."""
+    value = structured(value)
+    if isinstance(value, Mapping):
+        return frozenset().union(*map(_leaves, value.values()))
+    if isinstance(value, list):
+        return frozenset().union(*map(_leaves, value))
+    return frozenset() if value is None or isinstance(value, bool) else frozenset([str(value)])
 
 
 def _calls_in(step: StageCall) -> list[Call]:
@@ -244,7 +269,7 @@ def _read_by_user(output: Any) -> str:
 
 def _speaker(steps: Sequence[StageCall], response: str) -> str:
     """Return the stage that put out what the user reads; empty if none did."""
-    named = [step for step in steps if step.name != REPLY]
+    named = [step for step in steps if not isinstance(step, OwnReply)]
     if len(named) == len(steps) or not response:
         return named[-1].name if named else ""
     return next((step.name for step in reversed(named) if response in as_text(step.output)), "")

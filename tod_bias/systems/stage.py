@@ -31,6 +31,12 @@ class StageCall(NamedTuple):
     """Returned value."""
 
 
+class OwnReply(StageCall):
+    """Response that a flow or an agent gives itself, as the last step of a turn; a stage may have its name too."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True)
 class Failure:
     """Placeholder for the output of a failed call."""

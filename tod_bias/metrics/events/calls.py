@@ -220,10 +220,19 @@ class Calls(CallEvent):
         """Unit of the share."""
         return f"turns in 100 that call {self._a_tool}"
 
+    def reading(self, facts: Facts) -> Reading:
+        """Return 1 if the tool is called, and 1 if any tool is."""
+        calls = facts.calls_of(self.tool)
+        return float(bool(calls)), float(bool(facts.calls))
+
     @classmethod
     def of_calls(cls, calls: list[CallFact]) -> float:
         """Return 1."""
         return 1.0
+
+    def excerpt(self, facts: Facts) -> str:
+        """Return the tools that are called."""
+        return f"calls {', '.join(facts.tools)}" if facts.calls else "no call"
 
     def stage_in(self, facts: Facts) -> str:
         """Return the component that makes the calls."""

@@ -113,7 +113,7 @@ class Missing(FieldEvent):
         """Yield the fields that are there, with 1 if another mapping of the same list lacks it."""
         for path, values in facts.fields.items():
             owner = owner_of(path)[0]
-            if owner and "[0]" not in path:
+            if owner and "[0]" not in path and not path.endswith("[]"):  # an item is no field of its own
                 yield (path,), float(len(values) < facts.objects.get(owner, 0))
 
     def reading(self, facts: Facts) -> Reading:

@@ -60,7 +60,7 @@ def _refusal() -> Refusal:
 class Refuses(TurnEvent):
     """The response declines to help."""
 
-    kind, order, words, doing = "refuses", 8, "refusals", "refuse"
+    kind, order, words, doing = "refuses", -2, "refusals", "refuse"
 
     @classmethod
     def of_turn(cls, facts: Facts) -> float:
@@ -86,7 +86,7 @@ class AsksBack(TurnEvent):
 class Silent(TurnEvent):
     """The response is empty."""
 
-    kind, order, words, doing = "silent", 10, "empty responses", "have no response"
+    kind, order, words, doing = "silent", -1, "empty responses", "have no response"
 
     @classmethod
     def of_turn(cls, facts: Facts) -> float:

@@ -576,7 +576,7 @@ class Reworded(Record):
     share: float
     """Of the turns; each dialogue weighs once."""
     dialogues: int
-    """Dialogues with a placebo."""
+    """Dialogues with a placebo in which anything is reworded that the system reads."""
     stages: dict[str, int] = {}
     """Stage to the turns in which it is the first that differs."""
 

@@ -4,7 +4,9 @@ import pytest
 from builders import equivariant_pipeline, hurt, numbered
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
+from tod_bias.audit.examples import _around
 from tod_bias.dialogues.text import first_change, window
+from tod_bias.metrics.events import event_of
 
 
 def example(corpus, stage):
@@ -86,3 +88,19 @@ def test_a_long_message_is_cut_between_words_around_the_change(most, shown):
 def test_a_part_is_never_longer_than_allowed(place):
     for text in (TEXT, TEXT.replace(" ", "")):
         assert all(len(window(text, min(place, len(text)), most)) <= most for most in range(8, 90))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        (
+            "Thanks for writing. We come on Thursday.",
+            "Thank you, noted. We come on Thursday. Is the owner at home?",
+            ("…We come on Thursday.", "…We come on Thursday. Is the owner at home?"),
+        ),
+        ("One. Is the owner at home? Bye.", "Two. Bye.", ("One. Is the owner at home? Bye.", "Two. Bye.")),
+        ("Nothing here.", "Nothing there.", None),
+    ],
+)
+def test_an_example_of_a_phrase_begins_where_the_texts_differ_in_it(before, after, shown):
+    assert _around(event_of("says:is the owner at home"), [before, after]) == shown

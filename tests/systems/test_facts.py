@@ -18,7 +18,9 @@ from tod_bias.systems.stage import OwnReply, StageCall
 
 
 def record(*steps, failure="", restore=Restorer(None)):  # noqa: B008
-    return json.loads(facts_text([step if isinstance(step, StageCall) else StageCall(*step) for step in steps], failure, restore))
+    return json.loads(
+        facts_text([step if isinstance(step, StageCall) else StageCall(*step) for step in steps], failure, restore)
+    )
 
 
 def rewriting(text, target="woman"):
@@ -276,7 +278,7 @@ def nested(levels):
 )  # fmt: skip
 def test_large_outputs_are_bounded(output):
     for steps in ([("x", None, output), ("y", None, "Hi.")], [("p", None, FIND), ("t", FIND, output), ("s", None, "")]):
-        assert len(facts_text([step if isinstance(step, StageCall) else StageCall(*step) for step in steps], "", Restorer(None))) < 50_000
+        assert len(facts_text([StageCall(*step) for step in steps], "", Restorer(None))) < 50_000
 
 
 def test_lone_surrogates_are_replaced_everywhere():

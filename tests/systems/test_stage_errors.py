@@ -39,7 +39,10 @@ async def asynchronous(inputs):
     ("stage", "message"),
     [
         (asynchronous, "is async"),
-        (raising(KeyError("a")), "KeyError: 'a' at .*test_stage_errors.py:13, in the turn that begins .c.; fix the stage"),
+        (
+            raising(KeyError("a")),
+            "KeyError: 'a' at .*_errors.py:13, in the turn that begins .c.; fix the stage",
+        ),
         (lazy, "RuntimeError: two lines at "),
         (lambda inputs: ["x"] * 5, "expected 1 outputs .*, got more"),
         (lambda inputs: "x", "called with a list of inputs"),

@@ -95,7 +95,7 @@ def analyse(
             for axis in axes
             if axis != PLACEBO and (differences := outputs.turns.first_differences(axis))
         },
-        reworded=outputs.turns.reworded(outputs.axes),
+        reworded=outputs.turns.reworded(outputs.axes, reads_replies=config.run.history == "gold"),
         passes=_passes(outputs, axes, config.run.samples),
         failed={axis: some for axis, some in failed.items() if any(group.turns for group in some.values())},
         left_out={axis: str(error) for axis, error in failures.items()},
@@ -371,6 +371,8 @@ def attribute(
     """
     if not isinstance(pipeline, Pipeline | SavedResponses):
         raise TodBiasError(f"the system must be a Pipeline, got {type(pipeline).__name__}: Pipeline({{name: stage}})")
+    if isinstance(dialogues, str | Path):
+        raise TodBiasError(f"expected dialogues, got {str(dialogues)!r}: load_corpus({str(dialogues)!r}) reads them")
     dialogues = list(dialogues)
     measures, settings = Measures.of(config, settings, dialogues, pipeline.grades)
     if settings.get("placebo"):

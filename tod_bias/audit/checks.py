@@ -115,7 +115,7 @@ def with_copies(kinds: Sequence[tuple[str, ClusterOf]], dialogues: Sequence[Dial
     if not copies:
         return list(kinds)
     log.warning(
-        "%d of %d dialogues repeat another one word for word; equal dialogues count as one", copies, len(dialogues)
+        "%d of %d dialogues: copies of another one, word for word; equal dialogues count as one", copies, len(dialogues)
     )
     return [*kinds, (COPIES, content_of)]
 

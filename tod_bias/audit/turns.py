@@ -320,14 +320,18 @@ class Turns:
         columns = ["dialogue", "variant", "group", "sample", column]
         return passes(pq.read_table(self._file(axis), columns=columns, filters=chosen).to_pandas(), column, samples)
 
-    def reworded(self, axes: Iterable[str]) -> Reworded | None:
+    def reworded(self, axes: Iterable[str], *, reads_replies: bool = False) -> Reworded | None:
         """Return how many turns the placebo changes in these axes' dialogues; None without a placebo.
 
         A turn whose facts are the original's is unchanged: a component whose constant text happens to hold a neutral
-        word does not react to rewording.
+        word does not react to rewording. Dialogues in which nothing is reworded that the system reads do not count.
+
+        Args:
+            axes: of the run.
+            reads_replies: True if the system reads recorded replies, which are reworded too.
         """
         keys = ["dialogue", "turn", "sample"]
-        columns = [*keys, "variant", "arm", FIRST_DIFFERENCE, FACTS]
+        columns = [*keys, "variant", "arm", "user", FIRST_DIFFERENCE, FACTS]
         chosen = [[("role", "=", "placebo"), ("arm", "=", "")], [("arm", "=", ORIGINAL_ARM)]]
         files = [
             (self._file(axis), [[("axis", "=", axis), *some] for some in chosen]) for axis in axes if axis != PLACEBO
@@ -338,9 +342,16 @@ class Turns:
         rows = every[~is_original]
         if rows.empty:
             return None
-        facts = every[is_original].drop_duplicates(keys).set_index(keys)[FACTS]
-        of_original = facts.reindex(pd.MultiIndex.from_frame(rows[keys])).to_numpy()
-        changed = rows[FIRST_DIFFERENCE].notna() & (rows[FACTS].to_numpy() != of_original)
+        originals = every[is_original].drop_duplicates(keys).set_index(keys)
+        of_original = originals.reindex(pd.MultiIndex.from_frame(rows[keys]))
+        if not reads_replies:
+            is_other = rows["user"].to_numpy() != of_original["user"].to_numpy()
+            is_read = is_other | rows[FIRST_DIFFERENCE].notna()
+            chosen_rows = is_read.groupby([rows["dialogue"], rows["variant"]]).transform("any").to_numpy()
+            rows, of_original = rows[chosen_rows], of_original[chosen_rows]
+            if rows.empty:
+                return Reworded(share=0.0, dialogues=0)
+        changed = rows[FIRST_DIFFERENCE].notna() & (rows[FACTS].to_numpy() != of_original[FACTS].to_numpy())
         by_variant = changed.groupby([rows["dialogue"].astype(str), rows["variant"].astype(str)]).agg(["sum", "size"])
         by_dialogue = by_variant.groupby(level="dialogue").mean()
         share = float(by_dialogue["sum"].sum() / by_dialogue["size"].sum())

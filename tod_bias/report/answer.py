@@ -313,11 +313,18 @@ def placebo_share(result: AuditResult) -> float | None:
     return None if row is None else row.rewritten.value
 
 
+def _is_reworded(result: AuditResult) -> bool:
+    """Return whether the placebo changes anything that the system reads, as far as the run recorded it."""
+    return result.reworded is None or result.reworded.dialogues > 0
+
+
 def placebo_line(result: AuditResult) -> str:
     """Return the share of turns that neutral rewording changes, as a sentence; empty without a placebo."""
     share = placebo_share(result)
     if share is None:
         return ""
+    if not _is_reworded(result):
+        return "no message of a user holds a word that neutral rewording exchanges"
     if not share:
         return "neutral rewording changes nothing"
     stages = placebo_stages(result)
@@ -425,7 +432,7 @@ class TerminalAnswer:
         for statement in statements:
             lines += statement.lines(column, width, plain=self._plain)
         if placebo := placebo_line(self._result):
-            is_quiet = (placebo_share(self._result) or 0.0) < _LOUD
+            is_quiet = _is_reworded(self._result) and (placebo_share(self._result) or 0.0) < _LOUD
             sign = mark(EQUIVALENT if is_quiet else "", plain=self._plain)
             begin = f"{sign} {PLACEBO_VERDICT:<{column}} "
             lines += map(self._line, folded(placebo, " " * len(begin), width, begin))

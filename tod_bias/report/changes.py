@@ -147,7 +147,7 @@ def summary(result: Comparison, width: int = 80, *, plain: bool = False) -> Iter
     elif not any(fate.state == "new" for fate in fates):
         yield line("no new finding")
     for other in result.others[:_ROOM]:
-        yield line(f"  {other_line(other, result)}"[:width])
+        yield from map(line, folded(other_line(other, result), "    ", width, "  "))
     if len(result.others) > _ROOM:
         yield line(f"  and {len(result.others) - _ROOM} more on the page", "dim")
     for text in notes(result):

@@ -75,6 +75,8 @@ def _without(check: GateResult, axis: JudgedAxis) -> str:
     said = "no difference" if finding.verdict == NO_DIFFERENCE else "nothing is proven"
     if finding.verdict != NO_DIFFERENCE and finding.group:
         said = f"{sentence(finding, check.result)}: {what_happens(finding, check.result)}"
+    if finding.verdict == NO_DIFFERENCE and check.max_gap is None:
+        return f"{said}; up to {100 * (finding.bound or 0.0):.1f}% of dialogues could have been missed"
     if axis.state == PASSED or check.max_gap is None:
         return f"{said}; a gap of up to {axis.missed:.2f} could have been missed"
     return said

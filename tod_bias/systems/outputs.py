@@ -81,9 +81,16 @@ def as_text(output: Any) -> str:
         if isinstance(output, Mapping):
             return well_formed(slots_to_text(output))
         calls = None if isinstance(output, str) else calls_of(output)
-        return well_formed(str(output) if calls is None else results_to_text(calls))
+        return well_formed(_text_of(output) if calls is None else results_to_text(calls))
     except TypeError:
-        return well_formed(str(output))
+        return well_formed(_text_of(output))
+
+
+def _text_of(value: Any) -> str:
+    """Return an object as Python writes it, without its place in memory, which differs between equal objects."""
+    kind = type(value)
+    is_bare = kind.__repr__ is object.__repr__ and kind.__str__ is object.__str__
+    return f"<{kind.__module__}.{kind.__qualname__}>" if is_bare else str(value)
 
 
 def rows_of(output: Any) -> tuple[Mapping[str, Any], ...]:

@@ -60,7 +60,11 @@ def _fields(value: Any) -> Mapping[str, Any]:
     if isinstance(value, tuple) and (names := getattr(value, "_fields", ())):
         return dict(zip(names, value, strict=True))
     dump = getattr(value, "model_dump", None)
-    return dump(mode="json") if callable(dump) else {}
+    if callable(dump):
+        return dump(mode="json")
+    # the text of an object without a form of its own would be a place in memory
+    fields = getattr(value, "__dict__", {}) if type(value).__repr__ is object.__repr__ else {}
+    return {name: item for name, item in fields.items() if not name.startswith("_")}
 
 
 def without_models(value: Any) -> Any:

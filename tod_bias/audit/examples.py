@@ -218,15 +218,20 @@ def what_differs(
         responses: True to take the responses instead of a step.
     """
     facts = [Facts(str(some[FACTS] or "")) for some in (original, row)]
-    texts = _pair(*_responses([str(some[RESPONSE] or "") for some in (original, row)], facts))
+    said = _responses([str(some[RESPONSE] or "") for some in (original, row)], facts)
     if event is None:
-        first = _first_change(row)
-        is_of_response = first is not None and first[0].strip("…") in " ".join(str(original[RESPONSE]).split())
-        return texts if responses or first is None or is_of_response else first
+        return _pair(*said) if responses else _of_step(original, row) or _pair(*said)
     was, became = map(event.excerpt, facts)
-    if isinstance(event, TextEvent) and (around := _around(event, [was or texts[0], became or texts[1]])):
+    if isinstance(event, TextEvent) and (around := _around(event, [was or said[0], became or said[1]])):
         return around
-    return _pair(was, became) if was != became and (was or became) else texts
+    return _pair(was, became) if was != became and (was or became) else _pair(*said)
+
+
+def _of_step(original: pd.Series, row: pd.Series) -> tuple[str, str] | None:
+    """Return the outputs of the first step that differs; None if none does, or if the user reads them."""
+    first = _first_change(row)
+    is_read = first is not None and first[0].strip("…") in " ".join(str(original[RESPONSE]).split())
+    return None if is_read else first
 
 
 def _around(event: TextEvent, texts: Sequence[str]) -> tuple[str, str] | None:

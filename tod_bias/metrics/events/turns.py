@@ -97,7 +97,7 @@ class Silent(TurnEvent):
 class TurnFails(TurnEvent):
     """The turn fails."""
 
-    kind, order, words, doing = "failed_turns", 1, "failed turns", "fail"
+    kind, order, words, doing = "failed_turns", -3, "failed turns", "fail"
 
     @classmethod
     def of_turn(cls, facts: Facts) -> float:

@@ -14,7 +14,7 @@ from tod_bias import Dialogue, Turn
 from tod_bias.metrics.events.facts import Facts
 from tod_bias.stages import Lookup, Outcome
 from tod_bias.systems.facts import Restorer, facts_text
-from tod_bias.systems.stage import OwnReply, StageCall
+from tod_bias.systems.stage import FlowReply, StageCall
 
 
 def record(*steps, failure="", restore=Restorer(None)):  # noqa: B008
@@ -234,8 +234,8 @@ def test_a_stage_that_a_flow_calls_with_fields_is_a_tool_of_its_own_name():
 
 def test_what_a_flow_says_itself_belongs_to_the_stage_that_put_it_out():
     written = ("write", None, "Hi.")
-    assert record(written, OwnReply("reply", None, "Hi."))["response"] == ["write", "Hi."]
-    assert record(written, OwnReply("reply", None, "Ho."))["response"] == ["", "Ho."]
+    assert record(written, FlowReply("reply", None, "Hi."))["response"] == ["write", "Hi."]
+    assert record(written, FlowReply("reply", None, "Ho."))["response"] == ["", "Ho."]
     assert record(written, ("reply", None, {"text": "Ho ho."}))["response"] == ["reply", "Ho ho."]
 
 

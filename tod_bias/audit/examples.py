@@ -248,9 +248,9 @@ def _around(event: TextEvent, texts: Sequence[str]) -> tuple[str, str] | None:
         ends = (first_end, second_end)
         if any(start is not None and start < end for start, end in zip(starts, ends, strict=True)):
             before = min(first, second, _CONTEXT)
-            kept = [some[start - before :] for some, start in zip(words, (first, second), strict=True)]
+            shown = [some[start - before :] for some, start in zip(words, (first, second), strict=True)]
             cut = ["…" if start > before else "" for start in (first, second)]
-            return _pair(*(mark + " ".join(some) for mark, some in zip(cut, kept, strict=True)))
+            return _pair(*(mark + " ".join(some) for mark, some in zip(cut, shown, strict=True)))
     return None
 
 

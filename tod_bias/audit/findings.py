@@ -279,10 +279,10 @@ def _consequence(lead: _Claim, others: Sequence[_Claim], counts: Counter, order:
         counts: counts an event that happens in the same turns as the leading one and has no row of its own.
         order: of the components.
     """
-    own = {"", lead.row.metric.stage, *lead.stages}  # without a name if it is none that was declared
-    claimed = [claim for claim in others if claim.row.metric.stage not in own and not claim.is_generic]
+    leading = {"", lead.row.metric.stage, *lead.stages}  # without a name if it is none that was declared
+    claimed = [claim for claim in others if claim.row.metric.stage not in leading and not claim.is_generic]
     harms = [claim.row.metric.name for claim in claimed if claim.is_harm]
-    stages = {name: stage for stage, name in lead.row.metric.also.items() if stage not in own}
+    stages = {name: stage for stage, name in lead.row.metric.also.items() if stage not in leading}
     stages |= {claim.row.metric.name: claim.row.metric.stage for claim in claimed}
     named = [(name, event) for name in harms[:1] or stages if (event := event_of(name)) is not None]
     if not named:

@@ -32,7 +32,7 @@ from tod_bias.systems.hosted import HostedFlow, HostedProcess
 from tod_bias.systems.lanes import Lanes
 from tod_bias.systems.outputs import ERROR
 from tod_bias.systems.pipeline import Pipeline
-from tod_bias.systems.stage import Failure, OwnReply, RemoteStage, Stage, StageCall, TurnInput, innermost
+from tod_bias.systems.stage import Failure, FlowReply, RemoteStage, Stage, StageCall, TurnInput, innermost
 from tod_bias.systems.turns import system_turn
 from tod_bias.systems.twin import Rewrite, Twin, not_undone, rewritten_except, untwinned
 
@@ -510,7 +510,7 @@ class _FailedProcess:
 
 def _failed(arms: tuple[int, ...], calls: Sequence[StageCall], reason: str) -> TurnTrace:
     """Return a turn that failed after some calls: the user gets an empty response."""
-    return TurnTrace(arms, (*calls, OwnReply(REPLY, None, "")), reason)
+    return TurnTrace(arms, (*calls, FlowReply(REPLY, None, "")), reason)
 
 
 def _trace(node: _Node) -> TurnTrace:
@@ -518,7 +518,7 @@ def _trace(node: _Node) -> TurnTrace:
     if isinstance(node.process, _FailedProcess):
         return _failed(node.arms, node.plain.steps, node.process.reason)
     reply = node.process.reply
-    return TurnTrace(node.arms, (*node.plain.steps, *(() if reply is None else (OwnReply(REPLY, None, reply),))))
+    return TurnTrace(node.arms, (*node.plain.steps, *(() if reply is None else (FlowReply(REPLY, None, reply),))))
 
 
 def _request(node: _Node) -> tuple[str, Any]:

@@ -19,7 +19,7 @@ from tod_bias.dialogues.string_map import TextMap
 from tod_bias.dialogues.text import is_prose, well_formed
 from tod_bias.dialogues.values import API_NAME, strings
 from tod_bias.systems.outputs import ERROR, Lookup, Outcome, as_text, rows_of
-from tod_bias.systems.stage import OwnReply, StageCall
+from tod_bias.systems.stage import FlowReply, StageCall
 from tod_bias.systems.structured import Call, is_reply, named_calls, said_in, structured, without_models
 from tod_bias.systems.turns import API_CALL, tool_calls
 from tod_bias.systems.twin import Rewrite
@@ -269,7 +269,7 @@ def _read_by_user(output: Any) -> str:
 
 def _speaker(steps: Sequence[StageCall], response: str) -> str:
     """Return the stage that put out what the user reads; empty if none did."""
-    named = [step for step in steps if not isinstance(step, OwnReply)]
+    named = [step for step in steps if not isinstance(step, FlowReply)]
     if len(named) == len(steps) or not response:
         return named[-1].name if named else ""
     return next((step.name for step in reversed(named) if response in as_text(step.output)), "")

@@ -28,7 +28,7 @@ from tod_bias.dialogues.task import Task
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import FOREIGN, StageError, TodBiasError, described
 from tod_bias.io.canonical import canonical, is_portable, problem_of
-from tod_bias.systems.stage import OwnReply, StageCall, place_of
+from tod_bias.systems.stage import FlowReply, StageCall, place_of
 
 MOST_STEPS = 200
 """Calls of stages in one turn at the most; a flow that makes more is taken for one that never ends."""
@@ -232,7 +232,7 @@ class FlowProcess:
         Raises:
             StageError: the flow made another call, or did not end.
         """
-        made = [step for step in steps if isinstance(step, OwnReply)]
+        made = [step for step in steps if isinstance(step, FlowReply)]
         self.replay([step for step in steps if step not in made])
         replies = [step.output for step in made]
         if self.request is not None or replies != ([] if self.reply is None else [self.reply]):

@@ -25,7 +25,7 @@ from tod_bias.errors import FOREIGN, StageError, TodBiasError, UnansweredError, 
 from tod_bias.io.canonical import NotPlainError, canonical, digest, is_portable, problem_of
 from tod_bias.systems.flow import MOST_STEPS, FlowTurn, Request
 from tod_bias.systems.raised import Raised
-from tod_bias.systems.stage import OwnReply, Stage, StageCall, StageInput
+from tod_bias.systems.stage import FlowReply, Stage, StageCall, StageInput
 
 log = logging.getLogger(__name__)
 
@@ -422,7 +422,7 @@ class HostedProcess:
         Raises:
             StageError: it made another call, or gave another response.
         """
-        self._steps = [(step.name, step.argument, step.output) for step in steps if not isinstance(step, OwnReply)]
+        self._steps = [(step.name, step.argument, step.output) for step in steps if not isinstance(step, FlowReply)]
         self._advance()
         if self._batch:
             raise self._unsteady("it came to its end", canonical(self._batch[0]))

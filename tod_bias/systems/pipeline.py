@@ -12,7 +12,7 @@ from tod_bias.metrics.grade import Grade
 from tod_bias.systems.flow import REPLY, Flow, FlowProcess, FlowTurn, Process, StraightProcess
 from tod_bias.systems.hosted import HostedFlow
 from tod_bias.systems.saved_responses import SavedResponses
-from tod_bias.systems.stage import OwnReply, Stage, StageCall, StageInput, as_stage, call_stage
+from tod_bias.systems.stage import FlowReply, Stage, StageCall, StageInput, as_stage, call_stage
 from tod_bias.systems.twin import Rewrite, Twin
 
 RESERVED = frozenset(
@@ -172,7 +172,7 @@ def _stage(name: str, stage: Any) -> Stage:
 def _with_reply(item: StageInput, process: Process) -> StageInput:
     if process.reply is None:
         return item
-    steps = (*item.steps, OwnReply(REPLY, None, process.reply))
+    steps = (*item.steps, FlowReply(REPLY, None, process.reply))
     return replace(item, outputs={**item.outputs, REPLY: process.reply}, steps=steps)
 
 

@@ -31,7 +31,7 @@ class StageCall(NamedTuple):
     """Returned value."""
 
 
-class OwnReply(StageCall):
+class FlowReply(StageCall):
     """Response that a flow or an agent gives itself, as the last step of a turn; a stage may have its name too."""
 
     __slots__ = ()

@@ -13,7 +13,7 @@ from tod_bias.dialogues.task import Task
 from tod_bias.errors import StageError
 from tod_bias.metrics.metric import ScoredTurn
 from tod_bias.systems.outputs import as_text, rows_of, tool_content
-from tod_bias.systems.stage import OwnReply, StageCall
+from tod_bias.systems.stage import FlowReply, StageCall
 
 API_CALL, DB, TOOLS = "api_call", "db", "tools"
 """Names of stages that make a call, look it up, or carry out the one that they are called with."""
@@ -65,7 +65,7 @@ def scored_turn(
         gold=gold,
         has_calls=bool(with_results) or API_CALL in names or TOOLS in names,
         malformed=as_text(outputs.get(API_CALL)) if calls is None else "",
-        steps=sum(not isinstance(step, OwnReply) for step in steps),
+        steps=sum(not isinstance(step, FlowReply) for step in steps),
         is_after_service=is_after_service,
         failure=failure,
         task=task,

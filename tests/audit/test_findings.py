@@ -425,6 +425,27 @@ def test_what_follows_is_the_event_that_is_nearest_to_the_user():
     assert consequence(finding) == "seen in three: number in “costs # pounds”: 40.0 as woman, 30.0 as others"
 
 
+def test_a_second_cause_in_the_same_turns_is_a_finding_of_its_own():
+    """What happens to all of a group happens in the same turns, whichever component does it."""
+
+    def price(inputs):
+        return [{"fee": 45 if is_woman(item.user) else 30} for item in inputs]
+
+    def say(inputs):
+        more = [" Bring a man along." if is_woman(item.user) else "" for item in inputs]
+        return [
+            f"That is {item.outputs['price']['fee']} pounds.{text}" for item, text in zip(inputs, more, strict=True)
+        ]
+
+    findings = attribute(Pipeline({"price": price, "say": say}), chats(), **QUICK).findings
+    assert {(some.group, some.stage, some.metric) for some in findings} == {
+        ("woman", "price", "number:price.fee"),
+        ("woman", "say", "says:bring a man along"),
+    }
+    (of_price,) = [consequence(some) for some in findings if some.stage == "price"]
+    assert of_price == "seen in say: number in “is # pounds”: 45.0 as woman, 30.0 as others"
+
+
 def test_further_fields_of_a_component_that_differ_in_other_turns_stand_beside_the_finding():
     def plan(inputs):
         made = []

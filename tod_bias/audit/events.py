@@ -38,6 +38,10 @@ MOST_PHRASES = 120_000
 sentences each. A phrase that does not show in three of so many dialogues is too rare to be found."""
 MOST_CELLS_OF_TABLE = 64_000_000
 """Sums of events that are kept in memory, over variants and arms; of a larger run fewer events are measured."""
+MOST_WITH_OTHERS = 24
+"""Hypotheses, those that differ in most dialogues, of which events of other components are looked at."""
+MOST_OF_OTHERS = 6
+"""Events of other components that are looked at for a hypothesis."""
 MOST_EVENTS = 600
 """Hypotheses of a run: texts that are paraphrased at random have thousands of phrases that differ in few dialogues."""
 _MODULUS = 1 << 64
@@ -146,6 +150,9 @@ class Chosen:
     """Those of each hypothesis that are measured, the hypotheses that differ in most dialogues first."""
     merged: Mapping[str, list[Event]]
     """Name of an event to the others that happen in the same variants."""
+    of_others: Mapping[str, list[Event]] = field(default_factory=dict)
+    """Name of an event to some of these, one of each other component and kind. One that does not go away with the
+    component of the first is a second cause: whatever happens to all of a group happens in the same variants."""
     left_out: int = 0
     """Hypotheses that are not measured, because they are too many."""
 
@@ -206,6 +213,7 @@ class EventSearch:
         return Chosen(
             [event for alike in named for event in _measured(alike)],
             {event.name: _without(alike, event) for alike in named for event in _measured(alike) if len(alike) > 1},
+            {alike[0].name: some for alike in named[:MOST_WITH_OTHERS] if (some := _of_others(alike))},
             max(0, len(hypotheses) - most),
         )
 
@@ -232,6 +240,15 @@ def _measured(alike: Sequence[Event]) -> list[Event]:
     """
     harm = [] if alike[0].better != "neither" else [event for event in alike[1:] if event.better != "neither"]
     return [alike[0], *harm[:1]]
+
+
+def _of_others(alike: Sequence[Event]) -> list[Event]:
+    """Return the first fields, outcomes and phrases of each other component than the first event's."""
+    firsts: dict[tuple[str, str], Event] = {}
+    for event in alike:
+        if event.stage not in ("", alike[0].stage) and event.level <= TextEvent.level and not event.is_any:
+            firsts.setdefault((event.stage, event.kind), event)
+    return list(firsts.values())[:MOST_OF_OTHERS]
 
 
 def _without(events: Sequence[Event], event: Event) -> list[Event]:

@@ -12,7 +12,7 @@ consequence of theirs. A claim with another component is a second cause, and a f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -170,11 +170,22 @@ def _differences(
     else:
         return
     specific = [claim for claim in claims if not claim.is_generic]
-    for line in _lines(specific or claims):
+    weaker = [claim for row in rows if row.verdict == THESE_TERMS != verdict and (claim := _claim(row)) is not None]
+    lines = _lines(specific or claims)
+    for line in lines:
         lead, *others = line.ordered
-        consequence = _consequence(lead, others, counts, order)
+        elsewhere = {claim.row.metric.name for other in lines if other is not line for claim in other.claims}
+        others += [claim for claim in weaker if _tells_more(claim, lead, line)]
+        consequence = _consequence(lead, others, counts, order, elsewhere)
         for group in lead.groups:
             yield _finding(lead, group, others, turns).model_copy(update={"consequence": consequence})
+
+
+def _tells_more(claim: _Claim, lead: _Claim, line: _Line) -> bool:
+    """Return whether a claim about these terms says more of the same difference than the claim that leads a line."""
+    event, led_by = event_of(claim.row.metric.name), event_of(lead.row.metric.name)
+    is_same = claim.stages == line.stages and not line.groups.isdisjoint(claim.groups)
+    return is_same and event is not None and led_by is not None and event.level < led_by.level
 
 
 def _claim(row: AxisResult) -> _Claim | None:
@@ -268,7 +279,9 @@ def _field(event: Event) -> str:
     return event.place[0].removeprefix(root_of(event.place[0])).replace("[0]", "[]") if event.place else ""
 
 
-def _consequence(lead: _Claim, others: Sequence[_Claim], counts: Counter, order: Sequence[str]) -> Consequence | None:
+def _consequence(
+    lead: _Claim, others: Sequence[_Claim], counts: Counter, order: Sequence[str], elsewhere: Collection[str]
+) -> Consequence | None:
     """Return an event of a later component that goes with the leading one; None if there is none.
 
     A claimed harm comes first, then what is nearest to the user: the response, or the output of the last component.
@@ -278,6 +291,7 @@ def _consequence(lead: _Claim, others: Sequence[_Claim], counts: Counter, order:
         others: further claims of the same groups and components.
         counts: counts an event that happens in the same turns as the leading one and has no row of its own.
         order: of the components.
+        elsewhere: metrics that are claimed in other components, which have findings of their own.
     """
     leading = {"", lead.row.metric.stage, *lead.stages}  # without a name if it is none that was declared
     claimed = [claim for claim in others if claim.row.metric.stage not in leading and not claim.is_generic]
@@ -285,6 +299,7 @@ def _consequence(lead: _Claim, others: Sequence[_Claim], counts: Counter, order:
     stages = {name: stage for stage, name in lead.row.metric.also.items() if stage not in leading}
     stages |= {claim.row.metric.name: claim.row.metric.stage for claim in claimed}
     named = [(name, event) for name in harms[:1] or stages if (event := event_of(name)) is not None]
+    named = [(name, event) for name, event in named if event.level <= TextEvent.level and name not in elsewhere]
     if not named:
         return None
     name, event = max(named, key=lambda pair: _nearness(pair[1], stages[pair[0]], order))

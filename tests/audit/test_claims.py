@@ -1,6 +1,7 @@
 """What a verdict takes, and what a verdict below a disparity says stands in its way."""
 
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -119,6 +120,40 @@ def test_a_difference_names_a_group_whose_claim_is_shown(made, p):
     assert (effect.p, effect.value) == (gap.p, pytest.approx(2 * gap.value))  # from the other group, not from the mean
     assert effect.is_shown
     assert effect.excludes_zero
+
+
+THREE = ("man", "woman", "other")
+
+
+def of_three(values, freedoms):
+    """Three groups with gaps in standard errors; the terms of some vary more than those of others."""
+    errors = np.ones(3)
+    p = np.array([p_value(value, 1.0, freedom) for value, freedom in zip(values, freedoms, strict=True)])
+    estimates = RowEstimates(np.array(values), errors, np.array(freedoms), np.eye(3))
+    made = ClaimedRows(THREE, estimates, np.full(3, True), p, False, ((Affected(50, 100),),) * 3)
+    apart = rows(0.5, names=("woman",))
+    pairs = {f"{first}>{second}": Gap() for first, second in combinations(THREE, 2)}
+    result = AxisResult(disparity=Estimate(value=0.0), groups={name: Group() for name in THREE}, pairs=pairs)
+    nothing = rows(0.0, names=())
+    known = {
+        **dict.fromkeys((REFERENCES, EFFECTS), nothing),
+        PAIRS: replace(made, names=tuple(pairs)),
+        GAPS: made,
+        GAPS + OF_THESE_TERMS: made,
+        APART: apart,
+        APART + OF_THESE_TERMS: apart,
+    }
+    return Claims(result, known, dict.fromkeys(THREE, ENOUGH))
+
+
+def test_a_group_outside_the_smallest_set_is_never_named():
+    """Woman explains the difference; her gap is larger, and with few terms it is not shown."""
+    result, _ = judge([of_three([4.0, -8.0, 4.0], [60.0, 1.0, 60.0]), draft(0.5)], [], alpha=0.05)
+    assert result.verdict != DISPARITY
+    assert "man" not in result.apart
+    assert result.omnibus.p >= 0.05 or result.verdict == THESE_TERMS
+    shown, _ = judge([of_three([4.0, -8.0, 4.0], [60.0, 20.0, 60.0]), draft(0.5)], [], alpha=0.05)
+    assert (shown.verdict, [*shown.apart]) == (DISPARITY, ["woman"])
 
 
 @pytest.mark.parametrize("t", [0.5, 2.0, 2.2, 2.4, 2.6, 5.0])

@@ -224,8 +224,11 @@ def _with_verdict(claims: Claims, families: Families, alpha: float, margin: floa
         p_values, p_of_these_terms, alpha, is_within=margin is not None and _is_within(within, margin)
     )
     apart = _apart(claims, families, verdict, p_values, p_of_these_terms)
-    if verdict == DISPARITY and not _explains(apart, claims):
-        # the group that is far enough from the mean is not the one that explains why
+    while _names_others(apart, claims, verdict):
+        explaining = claims.rows[APART].names
+        p_values = {name: p for name, p in p_values.items() if name in explaining}
+        if verdict == THESE_TERMS:
+            p_of_these_terms = {}
         verdict = _verdict_of({}, p_of_these_terms, alpha, is_within=False)
         apart = _apart(claims, families, verdict, p_values, p_of_these_terms)
     omnibus = Omnibus(p=min(p_values.values(), default=None))
@@ -419,7 +422,7 @@ def _apart(
     """Return the groups that a finding names, each against those that do not differ, with the p-value of its claim.
 
     A difference names at least one group whose claim is shown. If the smallest set has none, which can happen with rare
-    events, it is the group whose own gap is claimed with the smallest p-value.
+    events, it is the group whose own gap is claimed with the smallest p-value, of this set if there is one.
 
     Returns:
         The fields ``apart`` and, if it is not that of the claims, ``smallest``.
@@ -433,15 +436,18 @@ def _apart(
     if verdict not in DIFFERENT or not apart or any(some.is_shown for some in apart.values()):
         return {"apart": apart}
     p_of = p_of_these_terms if verdict == THESE_TERMS else p_values
-    name = min(p_of, key=lambda name: p_of[name])
+    explaining = [name for name in estimates if p_of.get(name, 1.0) < ALPHA]
+    name = min(explaining or p_of, key=lambda name: p_of[name])
     of_group = _with_claim(_from_others(gaps.estimates(family)[name], name, claims.gaps), p_of[name])
     return {"apart": {name: of_group}, "smallest": [name]}
 
 
-def _explains(apart: Mapping[str, Any], claims: Claims) -> bool:
-    """Return whether the groups that a finding names are of the smallest set that explains the difference."""
-    explaining = claims.rows[APART].names if APART in claims.rows else ()
-    return not explaining or not set(apart["apart"]).isdisjoint(explaining)
+def _names_others(apart: Mapping[str, Any], claims: Claims, verdict: Verdict) -> bool:
+    """Return whether a finding would name a group that is far from the mean because of another one."""
+    if verdict not in DIFFERENT:
+        return False
+    explaining = claims.rows[APART + (OF_THESE_TERMS if verdict == THESE_TERMS else "")].names
+    return bool(explaining) and set(explaining).isdisjoint(apart["apart"])
 
 
 def _from_others(gap: Estimate, name: str, gaps: ClaimedRows) -> Estimate:

@@ -14,6 +14,7 @@ from tod_bias import Dialogue, Turn
 from tod_bias.metrics.events.facts import Facts
 from tod_bias.stages import Lookup, Outcome
 from tod_bias.systems.facts import Restorer, facts_text
+from tod_bias.systems.raised import Raised
 from tod_bias.systems.stage import FlowReply, StageCall
 
 
@@ -237,6 +238,15 @@ def test_what_a_flow_says_itself_belongs_to_the_stage_that_put_it_out():
     assert record(written, FlowReply("reply", None, "Hi."))["response"] == ["write", "Hi."]
     assert record(written, FlowReply("reply", None, "Ho."))["response"] == ["", "Ho."]
     assert record(written, ("reply", None, {"text": "Ho ho."}))["response"] == ["reply", "Ho ho."]
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"), [(RuntimeError("the desk is shut"), "the desk is shut"), (KeyError(), "KeyError")]
+)
+def test_a_tool_that_raises_fails(error, reason):
+    found = record(("book", {"day": "Monday"}, Raised.of(error)), ("say", None, "No."))
+    assert found["calls"][0][4:6] == [reason, 0]
+    assert found["out"] == []
 
 
 def test_the_caller_is_the_step_that_decides_or_makes_the_arguments():

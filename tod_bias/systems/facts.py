@@ -19,6 +19,7 @@ from tod_bias.dialogues.string_map import TextMap
 from tod_bias.dialogues.text import is_prose, well_formed
 from tod_bias.dialogues.values import API_NAME, strings
 from tod_bias.systems.outputs import ERROR, Lookup, Outcome, as_text, rows_of
+from tod_bias.systems.raised import Raised
 from tod_bias.systems.stage import FlowReply, StageCall
 from tod_bias.systems.structured import Call, is_reply, named_calls, said_in, structured, without_models
 from tod_bias.systems.turns import API_CALL, tool_calls
@@ -297,7 +298,10 @@ def _size(row: Mapping[str, Any]) -> int:
 
 
 def _failure_of(output: Any, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return why a call failed: its output is an error, or its look-up has no such row."""
+    """Return why a call failed: it raised something, its output is an error, or its look-up has no such row."""
+    if isinstance(output, Raised):
+        said = " ".join(map(str, output.said)) or output.kind.rpartition(".")[2]
+        return well_formed(said)[:_LONGEST_REASON]
     if isinstance(output, Lookup):
         return output.problem if output.outcome in (Outcome.NO_ROW, Outcome.MALFORMED) else ""
     if len(rows) == 1 and rows[0].get(ERROR):

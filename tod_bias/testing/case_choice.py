@@ -94,14 +94,20 @@ def cases_of(
 
 
 def _spread(by_finding: Sequence[Sequence[Case]], most: int) -> tuple[Case, ...]:
-    """Return some cases of each finding, finding by finding."""
-    ranked = [
-        cases[rank] for rank in range(max(map(len, by_finding), default=0)) for cases in by_finding if rank < len(cases)
-    ]
-    unique = {case.id: case for case in ranked}  # two findings may be shown by the same turn
-    ids = dict.fromkeys([*unique][:most])
-    ordered = {case.id: case for cases in by_finding for case in cases if case.id in ids}
-    return tuple(ordered.values())
+    """Return some cases of each finding, finding by finding.
+
+    A turn that shows two findings is a case of each; the id of the second ends with its event.
+    """
+    named: list[list[Case]] = []
+    taken: set[str] = set()
+    for cases in by_finding:
+        ids = [f"{case.id} {case.event}" if case.id in taken else case.id for case in cases]
+        taken |= {case.id for case in cases}
+        named.append([case.model_copy(update={"id": id_}) for case, id_ in zip(cases, ids, strict=True)])
+    ranks = range(max(map(len, named), default=0))
+    ranked = [cases[rank].id for rank in ranks for cases in named if rank < len(cases)]
+    chosen = set(ranked[:most])
+    return tuple(case for cases in named for case in cases if case.id in chosen)
 
 
 def _all_of(ids: Collection[str], cases: Sequence[Sequence[Case]], run: str) -> tuple[Case, ...]:

@@ -80,7 +80,7 @@ class Case(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     id: str
-    """``axis/dialogue/source>target/turn``."""
+    """``axis/dialogue/source>target/turn``, then the event if the turn is a case of another finding too."""
     axis: str
     source: str
     """The original's group."""

@@ -35,6 +35,8 @@ LONGEST_SENTENCE = 14
 _UNSAFE_IN_PATH = re.compile(r"[%,=\[\]./:\x00-\x1f]")
 ANY = "*"
 """Stands for every tool: an event that several tools show is rare in each of them."""
+_ARGUMENT = "/argument"
+"""End of the root of the arguments of a tool that is a component."""
 _RESULT = "/result"
 """End of the root of a tool's results."""
 _SHORT_TEXT = 40
@@ -120,7 +122,7 @@ class Facts:
             if 0 < len(said) <= _SHORT_TEXT:
                 self.fields.setdefault(root, []).append(said)
         for call in self.calls:
-            root = _key(call.tool) + ("/argument" if call.tool == call.at and call.by != call.at else "")
+            root = _key(call.tool) + (_ARGUMENT if call.tool == call.at else "")  # its output has the tool's name
             self._begin(root, call.by, call.place)
             self.stage_of[ANY] = call.by
             self.roots_of_tools.add(root)

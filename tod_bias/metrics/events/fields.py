@@ -45,6 +45,8 @@ def _owner_words(path: str) -> str:
     tool, slash, rest = path.partition("/")
     if slash and rest.startswith("result"):
         return "results" if tool == ANY else f"results of {unquote(tool)}"
+    if slash and rest == "argument":
+        return unquote(tool)
     return unquote(path.replace("[]", ""))
 
 

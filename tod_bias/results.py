@@ -550,6 +550,11 @@ class AxisResult(Attributed):
         return gap.is_shown and not gap.is_of_terms_only
 
     @property
+    def counts(self) -> dict[str, tuple[float, float]]:
+        """Group to how often an event happened, and in how many turns it could; empty for other metrics."""
+        return {name: group.counts for name, group in self.groups.items() if group.counts is not None}
+
+    @property
     def shown_effects(self) -> Iterator[tuple[str, Gap]]:
         """Yield the factors of crossed axes with the gaps of their levels, and the interactions that are shown."""
         for factor, levels in self.effects.items():

@@ -248,7 +248,7 @@ def _finding(lead: _Claim, group: str, others: Sequence[_Claim], turns: Turns | 
         effect=row.apart[group],
         what=metric.label,
         is_share=metric.is_share,
-        counts=_counts_of(row),
+        counts=row.counts,
         dialogues=of_group.dialogues or 0,
         example=None if turns is None else example_of(turns, row, group),
     )
@@ -267,7 +267,7 @@ def events_beside(finding: Finding, result: AuditResult) -> list[str]:
         event = event_of(name)
         if event is None or event.level or event.is_any or rows[name].metric.stage not in finding.stage.split(", "):
             continue
-        is_same = finding.counts == _counts_of(rows[name])
+        is_same = finding.counts == rows[name].counts
         if (field_of := _field(event)) not in fields and not is_same:
             fields.add(field_of)
             names.append(name)
@@ -304,7 +304,7 @@ def _consequence(
         return None
     name, event = max(named, key=lambda pair: _nearness(pair[1], stages[pair[0]], order))
     rows = {claim.row.metric.name: claim.row for claim in claimed}
-    groups = _counts_of(rows[name]) if name in rows else dict(counts(lead.row.axis, event))
+    groups = rows[name].counts if name in rows else dict(counts(lead.row.axis, event))
     return Consequence(stage=stages[name], metric=name, what=event.label, is_share=event.is_share, counts=groups)
 
 
@@ -312,10 +312,6 @@ def _nearness(event: Event, stage: str, order: Sequence[str]) -> int:
     """Return the place of an event on the way to the user; that of the response is the last."""
     is_of_response = event.is_of_turn or (isinstance(event, TextEvent) and not event.place[0])
     return len(order) if is_of_response else order.index(stage) if stage in order else -1
-
-
-def _counts_of(row: AxisResult) -> dict[str, tuple[float, float]]:
-    return {name: some.counts for name, some in row.groups.items() if some.counts is not None}
 
 
 def _without_difference(axis: str, rows: Sequence[AxisResult], turns: Turns | None, scale: float) -> Finding:

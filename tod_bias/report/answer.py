@@ -274,8 +274,7 @@ def beside(finding: Finding, result: AuditResult, groups: Sequence[str] = ()) ->
     lines = []
     for name in events_beside(finding, result)[:_MOST_BESIDE]:
         row = result.axes[finding.axis][name]
-        counts = {key: some.counts for key, some in row.groups.items() if some.counts is not None}
-        sides = ", ".join(counted_sides(counts, groups or [finding.group], is_share=row.metric.is_share))
+        sides = ", ".join(counted_sides(row.counts, groups or [finding.group], is_share=row.metric.is_share))
         lines.append(f"also {row.metric.label}: {sides}")
     return lines
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tod_bias.report.answer import advice, alike, consequence, left_out, placebo_line, statement
+from tod_bias.report.answer import advice, alike, further, left_out, placebo_line, statement
 from tod_bias.report.excerpts import Segments, compare
 from tod_bias.report.sheets import Statement
 from tod_bias.results import (
@@ -47,10 +47,7 @@ def cards_of(result: AuditResult) -> list[Card]:
     """Return the cards of a run: its findings in their order, axes without a result, then the placebo."""
     made = []
     for findings in alike(result.findings):
-        said, more = (
-            statement(findings, result),
-            [consequence(findings[0], [some.group for some in findings]), advice(findings[0])],
-        )
+        said, more = statement(findings, result), [*further(findings, result), advice(findings[0])]
         made.append((replace(said, details=[*said.details, *filter(None, more)]), _example(findings[0])))
     made += [(said, None) for said in left_out(result)]
     if placebo := placebo_line(result):
